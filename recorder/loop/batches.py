@@ -16,6 +16,7 @@ from ..script.wrappers import local
 from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.watch import Part
+from ..tensors.frequent_values import frequent_values
 from ..tensors.labels_and_masks import label_facts, mask_facts, sample_fingerprints
 from ..tensors.measure import measure
 from ..tensors.moments import NOT_MEASURED, Moments, measurable
@@ -217,7 +218,7 @@ class DataWatch(Part):
         if hashes is not None:
             row["sample_fingerprints"] = hashes
             self._hashed[loader] = self._hashed.get(loader, 0) + len(hashes)
-            row |= (facts := repeated_rows(tensor, hashes))
+            row |= (facts := repeated_rows(tensor, hashes)) | frequent_values(tensor)
             if few(facts, len(hashes)) and row["phase"] == Phase.DATA:
                 self.few_rows[tensor.numel() // len(hashes)] += 1
 

@@ -1,5 +1,6 @@
 """DataLoaders: which loader a batch came from, in which epoch, at which place, with which samples, and how long it took."""
 
+import contextlib
 import functools
 import weakref
 from collections import deque
@@ -41,14 +42,14 @@ _COUNTABLE = {
 class _Iteration:
     """One pass over a loader."""
 
-    __slots__ = ("epoch", "indices", "length", "loader_id", "place", "workers")
+    __slots__ = ("epoch", "indices", "loader_id", "of_loader", "place")
 
     def __init__(self) -> None:
         self.loader_id: int | None = None
         self.epoch = 0
-        self.length: int | None = None
         self.place = 0
-        self.workers = 0
+        self.of_loader: Row = {}
+        """Columns of `batches` that are the same for all of them."""
         self.indices: deque[Any] = deque()
         """What the sampler has handed out and the script has not had yet: workers run ahead."""
 
@@ -113,8 +114,11 @@ class LoaderWatch(Part):
         id_ = iteration.loader_id = self._number(loader)
         iteration.epoch = self._epochs.get(id_, 0)
         iteration.place = 0
-        iteration.length = _length(loader)
-        iteration.workers = int(loader.num_workers)
+        iteration.of_loader = {
+            "loader_batches": _length(loader),
+            "workers": int(loader.num_workers),
+            **_reach(loader),
+        }
         self._epochs[id_] = iteration.epoch + 1
 
     def _number(self, loader: Any) -> int:
@@ -142,10 +146,9 @@ class LoaderWatch(Part):
             "loader_id": iteration.loader_id,
             "epoch": iteration.epoch,
             "batch_index": iteration.place,
-            "loader_batches": iteration.length,
-            "workers": iteration.workers,
             "wait_ns": waited,
             "sample_indices": _numbers(index),
+            **iteration.of_loader,
         }
         iteration.place += 1
         self.data.loaded(batch, origin)
@@ -176,6 +179,25 @@ def _length(loader: Any) -> int | None:
     sampler = loader._index_sampler
     inner = sampler.sampler if type(sampler) is BatchSampler else sampler
     return len(sampler) if type(sampler) in _COUNTABLE and type(inner) in _COUNTABLE else None
+
+
+def _reach(loader: Any) -> Row:
+    """What the sampler can draw of the data set; empty where either is no class of torch or has no length: see ``_length``."""
+    outer = loader._index_sampler
+    sampler = outer.sampler if type(outer) is BatchSampler else outer
+    if type(sampler) not in _COUNTABLE or type(sampler) is BatchSampler:
+        return {}
+    if isinstance(sampler, WeightedRandomSampler):
+        reach = len(sampler.weights)
+    elif isinstance(sampler, SubsetRandomSampler):
+        reach = len(sampler.indices)
+    else:
+        source: Any = sampler.dataset if isinstance(sampler, DistributedSampler) else sampler.data_source
+        reach = len(source)
+    found: Row = {"sampler": type(sampler).__name__, "sampler_reach": reach}
+    with contextlib.suppress(Exception):  # a data set needs no length where its sampler knows the samples
+        found["dataset_length"] = len(loader.dataset)
+    return found
 
 
 def _numbers(index: Any) -> list[int] | None:

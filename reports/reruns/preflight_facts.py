@@ -19,9 +19,9 @@ _WARM_UP = 3
 
 _RESUME_RULES = {"lr-jump-on-resume", "optimizer-state-lost", "replayed-after-resume", "nonfinite-weights-loaded"}
 
-
-_ASKED = {"DA018"}
-"""Advice on data that is worth an answer before a long run: raw values of a scale of tens and hundreds."""
+ASKED = {"DA018", "DA030"}
+"""Advice on data that is worth an answer before a long run: raw values of a scale of tens and hundreds, a sampler that leaves
+most of them out."""
 
 
 def data(trace: Trace, verdict: Verdict) -> list[Fact]:
@@ -30,7 +30,7 @@ def data(trace: Trace, verdict: Verdict) -> list[Fact]:
     for cause in [*verdict.causes, *verdict.symptoms]:
         if cause.code.startswith("DA"):
             # advice for a run under way is a question before one
-            outcome = "failed" if verdict.verdict == "anomalous" else "doubtful" if cause.code in _ASKED else "passed"
+            outcome = "failed" if verdict.verdict == "anomalous" else "doubtful" if cause.code in ASKED else "passed"
             facts.append(("data", cause.name, outcome, f"{cause.code} {cause.name}: {cause.message}"))
     fields = trace.sql(
         "SELECT b.field, any_value(b.role) AS role, any_value(b.shape) AS shape, any_value(b.dtype) AS dtype, count(*) AS n,"

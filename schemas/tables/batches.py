@@ -32,6 +32,9 @@ BATCHES = Table(
         ),
         Column("workers", I32, "num_workers of the loader.", "processes"),
         Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
+        Column("dataset_length", I64, "Samples of the loader's data set, as it says.", "samples"),
+        Column("sampler", STR, "Class of the loader's sampler, one of torch's own; null for others."),
+        Column("sampler_reach", I64, "Samples that this sampler can draw.", "samples"),
         Column("sample_indices", LIST, "Indices of its samples in the data set, where the sampler says."),
         Column(
             "sample_fingerprints",
@@ -51,6 +54,12 @@ BATCHES = Table(
             "Different elements in these rows; null where they are not few for the size of the batch.",
             "elements",
         ),
+        Column(
+            "frequent_values",
+            LIST,
+            "Up to four values that most elements of rows of integers have, but for padding; looked at with the samples' hashes.",
+        ),
+        Column("frequent_shares", F64_LIST, "Shares of these elements."),
         Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
         Column(
             "weighted",

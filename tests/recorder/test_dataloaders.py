@@ -5,6 +5,8 @@ from pathlib import Path
 
 import forked
 import pyarrow.parquet as pq
+from firstfault.analyzer import Trace
+from firstfault.analyzer.rules.rule import find_rule, run_rule
 from firstfault.schemas.files.layout import parts
 
 SCRIPT = """
@@ -56,3 +58,44 @@ def test_a_length_that_draws_random_numbers_is_not_asked_for(tmp_path: Path) -> 
     rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]
     known = [row["loader_batches"] for row in rows if row["loader_id"] is not None]
     assert set(known) == {None, 8}
+
+
+SAMPLERS = """
+import torch
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+
+torch.manual_seed(0)
+data, other = TensorDataset(torch.randn(64, 4)), TensorDataset(torch.randn(24, 4))
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for sampler in (WeightedRandomSampler(torch.ones(2), 64), SubsetRandomSampler(range(len(other))), range(40), None):
+    loader = DataLoader(data, batch_size=8, sampler=sampler)
+    for (x,) in loader:
+        opt.zero_grad()
+        model(x).square().mean().backward()
+        opt.step()
+    model.eval()
+    with torch.no_grad():
+        [model(x) for (x,) in DataLoader(other, batch_size=8)]
+    model.train()
+"""
+
+
+def test_what_a_sampler_can_draw_is_recorded_and_weights_of_two_classes_are_named(tmp_path: Path) -> None:
+    script, run = tmp_path / "train.py", tmp_path / "run"
+    script.write_text(SAMPLERS)
+    forked.run([sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)], check=True)
+    rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]
+    columns = ("sampler", "sampler_reach", "dataset_length")
+    found = list(dict.fromkeys(tuple(r.get(c) for c in columns) for r in rows))
+    assert found == [
+        ("WeightedRandomSampler", 2, 64),
+        ("SequentialSampler", 24, 24),
+        ("SubsetRandomSampler", 24, 64),
+        (None, None, None),
+        ("SequentialSampler", 64, 64),
+    ]
+    with Trace(run) as trace:
+        rule = find_rule("sampler-of-other-data")
+        assert rule is not None
+        assert [(r["severity"], r["value"]) for r in run_rule(trace, rule)] == [("error", 2), ("warning", 24)]

@@ -4,9 +4,41 @@ name = "train-eval-input-mismatch"
 severity = "error"
 phase = "eval"
 signal = "mean_std"
-message = "{tensor}: in evaluation mean {mean_eval} and standard deviation {value}, in training mean {mean_train} and {std_train}. One of the two is normalised differently."
-fix = "Use the same preprocessing for training and evaluation: one of them normalises twice or not at all."
+message = "{tensor}: in evaluation {evaluated_}, in training {trained_}. {so_}"
+fix = "{remedy_}"
 explains = ["overfit", "batchnorm-small-batch"]
+[say.evaluated_]
+moments = "mean {mean_eval} and standard deviation {value}"
+one_value = "{share:.0%} of the numbers are {number}"
+[say.trained_]
+moments = "mean {mean_train} and {std_train}"
+one_value = "at most {most:.1%}"
+[say.so_]
+moments = "One of the two is normalised differently."
+one_value = "One of the two goes through another tokenizer or vocabulary: {number} may be what stands for the unknown."
+[say.remedy_]
+moments = "Use the same preprocessing for training and evaluation: one of them normalises twice or not at all."
+one_value = "Make the tokens of both by one function, with the same cases, normal form and vocabulary. Print the tokens of one evaluation sample."
+[params.taken]
+value = 0.25
+unit = "of the elements"
+doc = "Share of one number in an evaluation's tokens."
+source = "convention: of this project, no word of a language is as frequent: the commonest English one is a sixteenth of all"
+[params.rarer]
+value = 5
+unit = "times"
+doc = "How much rarer the number is in each training batch."
+source = "convention: of this project, texts of two kinds differ by less in what they repeat most"
+[params.listed]
+value = 4
+unit = "numbers"
+doc = "Frequent numbers that the recorder lists: a shorter list holds all there are."
+source = "arithmetic: the recorder's own"
+[params.tokens]
+value = 256
+unit = "elements"
+doc = "Tokens of an evaluation whose shares can be told."
+source = "arithmetic: a share of a quarter has a standard error below 0.03"
 [params.shift]
 value = 3.0
 unit = "standard deviations"
@@ -62,9 +94,9 @@ tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.sum"]
 steps = 3
 [doc]
-what = "In evaluation the mean or spread of a model's input is far from that of the training batches. The distance is beyond what the training batches vary among themselves. It holds in the whole run, or from some step on where an evaluation before agreed with them."
+what = "In evaluation the mean or spread of a model's input is far from that of the training batches. The distance is beyond what the training batches vary among themselves. It holds in the whole run, or from some step on where an evaluation before agreed with them. Or one number that training rarely has takes up the tokens of an evaluation."
 why = "A model judged on other numbers than it was trained on looks bad for the wrong reason."
-not_this = "Masks, integers, inputs that vary as much between training batches, or that a model makes for itself step by step."
+not_this = "Masks, means of integers, padding, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."
 */
 -- shared
@@ -144,7 +176,8 @@ WITH sides AS (
                 OR e.mean < t.mean_low - $ranges * (t.mean_high - t.mean_low))
             AND (e.std > $changed * t.std_high OR e.std < t.std_low / $changed)))
 )
-SELECT * FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
+SELECT *, 'moments' AS evaluated_, 'moments' AS trained_, 'moments' AS so_, 'moments' AS remedy_
+FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
 -- detector: from_some_step_on
 SELECT b.rank,
     -- where it is the training batches that changed, with the first of them
@@ -167,11 +200,38 @@ SELECT b.rank,
                 OR b.std > $changed * o.std
                 OR b.std < o.std / $changed))),
                 b.step) AS step,
-    b.tensor, b.mean AS mean_eval, b.std AS value, b.mean_train, b.std_train, 1 AS batches, b.train_batches
+    b.tensor, b.mean AS mean_eval, b.std AS value, b.mean_train, b.std_train, 1 AS batches, b.train_batches,
+    'moments' AS evaluated_, 'moments' AS trained_, 'moments' AS so_, 'moments' AS remedy_
 FROM turned u
 JOIN beside b ON b.rank = u.rank AND b.dims = u.dims AND b.width = u.width AND b.step > u.last_good
 WHERE NOT EXISTS (FROM beside g
     WHERE g.rank = b.rank AND g.dims = b.dims AND g.width = b.width AND g.step > u.last_good AND NOT g.apart)
 QUALIFY row_number() OVER (PARTITION BY b.rank, b.dims, b.width ORDER BY b.step) = 1
+-- detector: one_number_takes_over
+WITH tokens AS (
+    SELECT b.rank, b.step, b.seq, b.phase = 'eval' AS evaluated, t.tensor_name AS tensor,
+        b.shape[1] * b.shape[2] AS elements, b.frequent_values AS numbers, b.frequent_shares AS shares
+    FROM batches b JOIN tensors t ON t.rank = b.rank AND t.tensor_id = b.tensor_id
+    WHERE b.role = 'input' AND len(b.frequent_values) > 0
+), taken AS (
+    SELECT rank, numbers[1] AS number, min(step) AS step, arg_min(seq, step) AS seq,
+        arg_min(tensor, step) AS tensor, min(shares[1]) AS share, sum(elements) AS elements
+    FROM tokens WHERE evaluated GROUP BY rank, numbers[1]
+)
+SELECT e.rank, e.step, e.seq, e.tensor, e.number, e.share, max(t.bound) AS most, e.share AS value,
+    'one_value' AS evaluated_, 'one_value' AS trained_, 'one_value' AS so_, 'one_value' AS remedy_
+FROM taken e
+JOIN (
+    -- what is not among the most frequent is at most as frequent as the last of them
+    SELECT o.rank, o.evaluated, n.number,
+        coalesce(o.shares[list_position(o.numbers, n.number)],
+            if(len(o.shares) < $listed, 0.0, o.shares[$listed])) AS bound
+    FROM tokens o JOIN taken n ON n.rank = o.rank
+) t ON t.rank = e.rank AND t.number = e.number AND NOT t.evaluated
+-- one number in all of it
+WHERE e.elements >= $tokens AND e.share >= $taken
+  AND NOT EXISTS (FROM taken o WHERE o.rank = e.rank AND o.number <> e.number)
+GROUP BY ALL
+HAVING count(*) >= $batches AND max(t.bound) * $rarer <= e.share
 -- together
 ORDER BY step, rank
