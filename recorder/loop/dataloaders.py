@@ -184,7 +184,7 @@ def _length(loader: Any) -> int | None:
 def _reach(loader: Any) -> Row:
     """What the sampler can draw of the data set; empty where either is no class of torch or has no length: see ``_length``."""
     outer = loader._index_sampler
-    sampler = outer.sampler if type(outer) is BatchSampler else outer
+    sampler: Any = outer.sampler if type(outer) is BatchSampler else outer
     if type(sampler) not in _COUNTABLE or type(sampler) is BatchSampler:
         return {}
     if isinstance(sampler, WeightedRandomSampler):
@@ -192,8 +192,7 @@ def _reach(loader: Any) -> Row:
     elif isinstance(sampler, SubsetRandomSampler):
         reach = len(sampler.indices)
     else:
-        source: Any = sampler.dataset if isinstance(sampler, DistributedSampler) else sampler.data_source
-        reach = len(source)
+        reach = len(sampler.dataset if isinstance(sampler, DistributedSampler) else sampler.data_source)
     found: Row = {"sampler": type(sampler).__name__, "sampler_reach": reach}
     with contextlib.suppress(Exception):  # a data set needs no length where its sampler knows the samples
         found["dataset_length"] = len(loader.dataset)
