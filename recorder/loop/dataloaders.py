@@ -192,7 +192,8 @@ def _reach(loader: Any) -> Row:
     elif isinstance(sampler, SubsetRandomSampler):
         reach = len(sampler.indices)
     else:
-        reach = len(sampler.dataset if isinstance(sampler, DistributedSampler) else sampler.data_source)
+        source: Any = sampler.dataset if isinstance(sampler, DistributedSampler) else sampler.data_source
+        reach = len(source)
     found: Row = {"sampler": type(sampler).__name__, "sampler_reach": reach}
     with contextlib.suppress(Exception):  # a data set needs no length where its sampler knows the samples
         found["dataset_length"] = len(loader.dataset)
