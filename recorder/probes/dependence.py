@@ -115,7 +115,8 @@ def targets(setting: Setting) -> Probe:
 
 
 def inputs(setting: Setting) -> Probe:
-    """Give every sample the input of another one: the loss must change, or what is learnt is the target's average."""
+    """Give every sample the input of another one: the loss must change, or what is learnt is the target's average. Where
+    there are no targets, samples are blended."""
     name = "dependence-input"
     base, nudge = yield from _where_samples_differ(setting, evaluating=False)
     again = yield Trial(nudge=nudge)
@@ -126,10 +127,16 @@ def inputs(setting: Setting) -> Probe:
     if not dims or None in dims:
         return untried(name, "input-without-samples", samples=size)
 
+    alone = len(base.inputs) == 1 and len(setting.batch) == 1
+    if alone and not base.inputs[0].is_floating_point():
+        return untried(name, "target-unknown")
+
     def edit(tensors: list[Tensor]) -> None:
         # each by another number: a target among the inputs must not follow its sample
         for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
-            tensor.copy_(tensor.roll(shift, int(dim or 0)))
+            other = tensor.roll(shift, int(dim or 0))
+            # samples that have no targets, as those of a density, may change places: their sum stays
+            tensor.copy_((tensor + other) / 2 if alone else other)
 
     seen = yield Trial(inputs=edit, nudge=nudge)
     if seen.loss == base.loss:

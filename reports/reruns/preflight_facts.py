@@ -192,6 +192,14 @@ def resume(run: Path) -> list[Fact]:
         steps = trace.sql(
             "SELECT count(*) AS n FROM steps WHERE step >= (SELECT max(first_step) FROM attempts) AND completed"
         ).item()
+        error = trace.exit.exception if trace.exit is not None else None
+    if not steps and error is not None and error.type == "FileNotFoundError":
+        words = say(
+            "not tried: there was no checkpoint yet ({error}). The first steps save none: train until one is saved, and run"
+            " preflight once more.",
+            error=error.message[:160],
+        )
+        return [("resume", "resume", "untried", words)]
     if (attempts or 1) < 2 or not steps:
         return [("resume", "resume", "failed", say("The second start made no step from the checkpoint."))]
     if not loaded:

@@ -328,6 +328,17 @@ def test_images_of_the_first_batch_are_pngs_and_everything_else_is_values():
     assert png(torch.zeros(2, 5, 3, dtype=torch.uint8))[25] == 2  # colour
 
 
+@pytest.mark.parametrize(("ignored", "code"), [(False, "input-counts"), (True, "input-ignored")])
+def test_samples_without_targets_may_change_places_in_a_loss_that_depends_on_them(ignored, code):
+    def likelihood(model, batch):
+        # summed in whole numbers, so that an exchange of samples gives the same bits
+        wrong = (model(batch[0]) * (not ignored)).square()
+        return (wrong * 2**10).round().mean().detach() + wrong.mean() - wrong.mean().detach()
+
+    found = probes.input_counts(bench(mlp(), [torch.randn(8, 6)], loss=likelihood))
+    assert found.code == code
+
+
 def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored():
     class WithLoss(nn.Module):
         def __init__(self):
