@@ -22,8 +22,9 @@ from ..loop.lr_schedulers import subclasses
 from ..loop.optimizers import OptimizerWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
 from ..session.watch import Watch
-from .loaded_weights import Before, TakenStates
+from .loaded_weights import Before, NotYetUsed, TakenStates
 
 _MOST_KEYS = 32
 _MOST_ROWS = 2000
@@ -52,7 +53,12 @@ class CheckpointWatch(Watch):
         self.optimizers = optimizers
         self._rows_left = _MOST_ROWS
         self._taken = TakenStates()
+        self._not_yet_used = NotYetUsed()
         self._captures = os.fspath(session.run / CAPTURES) + os.sep
+
+    def listen(self, signals: Signals) -> None:
+        """Weights are used from the first step on."""
+        signals.step_begins.connect(self.name, self._not_yet_used.used)
 
     def install(self, patches: Patches) -> None:
         """Wrap torch.save and torch.load, safetensors where it is in use, and every load_state_dict."""
@@ -173,7 +179,7 @@ class CheckpointWatch(Watch):
         entry = catalogue.by_object.get(id(module))
         known = entry is not None and entry.ref() is module
         outermost = catalogue.outermost(module) is module
-        self._add(
+        row = self._add(
             "weights",
             content=type(module).__name__,
             module_id=entry.id if known and entry is not None else None,
@@ -183,6 +189,8 @@ class CheckpointWatch(Watch):
             assigned=assigned,
             **(before.facts(module, result) if before is not None else {}),
         )
+        if before is not None:
+            self._not_yet_used.note(module, before, row)
         self.session.rows.event(
             "weights-loaded",
             f"weights were put into {'' if outermost else 'a part, '}{type(module).__name__}"

@@ -4,6 +4,7 @@ A dict that was taken from the module and kept holds the module's own tensors: i
 nothing. So each dict that ``state_dict()`` gives out is remembered with the step in which it was taken, as long as it lives.
 """
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,12 @@ from ..tensors.moments import measurable
 
 _MOST_COMPARED = 512
 """Tensors of which a sample is compared before and after."""
+
+_FEWEST = 64
+"""Elements of a sample from which a correlation says something: by chance it is below 0.3 in 98 of 100."""
+
+_UNLIKE = 0.3
+"""Correlation up to which two weights have nothing of each other. Scaling, rounding, noise and training leave more."""
 
 
 class TakenStates:
@@ -41,24 +48,70 @@ class Before:
         self.own = own_tensors(module)
         self.matched = [name for name in self.own if name in state] if isinstance(state, Mapping) else []
         self.shared = sum(_is_same_memory(self.own[name], state[name]) for name in self.matched)
-        self._compared = [name for name in self.matched if _is_comparable(self.own[name])][:_MOST_COMPARED]
-        self._samples = [gather([self.own[name]]) for name in self._compared]
+        self.compared = [name for name in self.matched if _is_comparable(self.own[name])][:_MOST_COMPARED]
+        self.samples = [gather([self.own[name]]) for name in self.compared]
 
     def facts(self, module: nn.Module, result: Any) -> Row:
         """Columns of `checkpoints`, once it has been loaded."""
-        now = own_tensors(module)
-        changed = 0
-        for name, before in zip(self._compared, self._samples, strict=True):
+        now, changed = own_tensors(module), 0
+        for place, (name, before) in enumerate(zip(self.compared, self.samples, strict=True)):
             tensor = now.get(name)
-            changed += tensor is None or not _is_comparable(tensor) or not torch.equal(before, gather([tensor]))
+            after = gather([tensor]) if tensor is not None and _is_comparable(tensor) else None
+            changed += after is None or not torch.equal(before, after)
+            if after is not None:
+                self.samples[place] = after
         return {
             "matched": len(self.matched),
             "missing": len(getattr(result, "missing_keys", ())),
             "unexpected": len(getattr(result, "unexpected_keys", ())),
-            "compared": len(self._compared),
+            "compared": len(self.compared),
             "changed": changed,
             "shared": self.shared,
         }
+
+
+class NotYetUsed:
+    """Weights that were loaded and have not been trained since: what is still there of them when they are."""
+
+    def __init__(self) -> None:
+        self._loads: list[tuple[weakref.ref[nn.Module], dict[str, Tensor], Row]] = []
+
+    def note(self, module: nn.Module, loaded: Before, row: Row) -> None:
+        """These were put into a module just now; ``row`` tells it. What was loaded into the same weights before is void."""
+        own = own_tensors(module)
+        replaced = {tensor.data_ptr() for tensor in own.values()}
+        for ref, samples, _ in self._loads:
+            if (other := ref()) is not None:
+                for name, tensor in own_tensors(other).items():
+                    if tensor.data_ptr() in replaced:
+                        samples.pop(name, None)
+        samples = {
+            name: sample
+            for name, sample in zip(loaded.compared, loaded.samples, strict=True)
+            if name in own and own[name].dim() >= 2 and sample.numel() >= _FEWEST
+        }
+        self._loads.append((weakref.ref(module), samples, row))
+
+    def used(self) -> None:
+        """An optimizer is about to step: say in the row of each load how much of it has been written over."""
+        loads, self._loads = self._loads, []
+        for ref, samples, row in loads:
+            module = ref()
+            if module is None or not samples:
+                continue
+            now = own_tensors(module)
+            kept = [name for name in samples if name in now and _is_comparable(now[name])]
+            others = [name for name in kept if _unlike(samples[name], gather([now[name]]))]
+            row |= {"matrices": len(kept), "overwritten": len(others), "overwritten_weight": next(iter(others), None)}
+
+
+def _unlike(before: Tensor, now: Tensor) -> bool:
+    """Whether two samples of a weight have nothing of each other."""
+    if before.shape != now.shape or torch.equal(before, now):
+        return before.shape != now.shape
+    a, b = before.double() - before.double().mean(), now.double() - now.double().mean()
+    size = float(a.norm() * b.norm())
+    return size > 0 and abs(float(a @ b)) < _UNLIKE * size
 
 
 def own_tensors(module: nn.Module) -> dict[str, Tensor]:

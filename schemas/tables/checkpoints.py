@@ -38,6 +38,14 @@ CHECKPOINTS = Table(
             "compared", I64, "For weights: matched tensors of which a sample was compared before and after.", "tensors"
         ),
         Column("changed", I64, "Of those, the ones whose sample changed.", "tensors"),
+        Column(
+            "matrices",
+            I64,
+            "For weights: loaded matrices that were looked at when the next optimizer step began.",
+            "tensors",
+        ),
+        Column("overwritten", I64, "Of those, the ones that had nothing of the loaded values any more.", "tensors"),
+        Column("overwritten_weight", STR, "The first of these."),
         Column("shared", I64, "For weights: matched tensors that were the module's own memory already.", "tensors"),
         Column(
             "taken_step",
