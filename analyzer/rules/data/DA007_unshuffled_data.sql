@@ -4,9 +4,21 @@ name = "unshuffled-data"
 severity = "error"
 phase = "data"
 signal = "entropy"
-message = "The data are not shuffled. From step {step} on each of {batches} batches holds nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."
+message = "The data are not shuffled. From step {step} on each of {batches} batches holds {held_}"
 fix = "Use DataLoader(..., shuffle=True) or a random sampler for training, in every stage of it."
 explains = ["loss-off-course", "plateau", "exploding-gradients", "overfit"]
+[say.held_]
+one_class = "nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."
+one_level = "targets of one level, one group of samples after the other. Within a batch the variance of the targets is {value}, over the run {whole}. The loader takes the samples in their order."
+[params.spread]
+value = 0.3
+unit = "of the variance"
+doc = "Variance of the targets within a batch over that of the run, below which batches are of groups."
+source = "arithmetic: batches of random samples have nearly all of it within"
+[params.drift]
+value = 0.8
+doc = "Correlation of the mean target with that of the batch before, from which it is a series in time that drifts."
+source = "convention: of this project, groups of two batches have a half"
 [params.share]
 value = 0.3
 doc = "Entropy of a batch over that of the run below which batches are sorted."
@@ -42,14 +54,14 @@ doc = "Share in which one and the same class comes most often."
 source = "arithmetic: half"
 [needs]
 tables = ["batches"]
-columns = ["batches.label_counts"]
 steps = 8
 [doc]
-what = "In a stretch of batches the labels are nearly all equal, while the run as a whole has several classes. Neighbouring batches hold the same class."
+what = "In a stretch of batches the labels are nearly all equal, while the run as a whole has several classes. Neighbouring batches hold the same class. Or the number to be predicted is nearly the same within each batch of a loader that takes samples in their order, and jumps from batch to batch."
 why = "The model learns each class again and forgets the others: the loss is a saw."
-not_this = "Batches of fewer than eight samples, data with one frequent class, tokens. Samplers that draw each batch from a random class."
-source = "Entropy of a random batch is close to that of all data."
+not_this = "Batches of fewer than eight samples, data with one frequent class, tokens. Samplers that draw each batch from a random class. Series in time whose level drifts slowly. Samplers of the user's own."
+source = "Entropy of a random batch is close to that of all data. Analysis of variance: the mean of random samples varies by the variance over their number."
 */
+-- detector: one_class_after_the_other
 WITH labels AS (
     SELECT rank, step, seq, label_counts, entropy,
         list_position(label_counts, list_max(label_counts)) - 1 AS top,
@@ -85,9 +97,35 @@ WITH labels AS (
         avg((top = top_before)::INT) AS same, count(DISTINCT top) AS tops
     FROM stretches WHERE sorted_ GROUP BY rank, stretch
 )
-SELECT rank, step, value, whole, batches FROM judged j
+SELECT rank, step, value, whole, batches, 'one_class' AS held_ FROM judged j
 WHERE batches >= $least
   AND batches >= $part * (SELECT count(*) FROM labels l WHERE l.rank = j.rank)
   AND tops >= 2
   AND same > $same
-QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1 ORDER BY step, rank
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
+-- detector: one_level_after_the_other
+WITH targets AS (
+    SELECT b.rank, b.step, b.loader_id, b.field, s.sum / s.numel AS mean,
+        s.sum_sq / s.numel - pow(s.sum / s.numel, 2) AS within,
+        lag(s.sum / s.numel) OVER (PARTITION BY b.rank, b.loader_id, b.field ORDER BY b.step, b.seq) AS before
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'target'
+      AND b.phase <> 'eval'
+      AND b.sampler = 'SequentialSampler'
+      AND contains(b.dtype, 'float')
+      AND len(b.shape) <= 2
+      AND b.batch_size >= $batch
+      AND s.numel = b.batch_size
+      AND s.nan_count + s.inf_count = 0
+)
+SELECT rank, min(step) AS step, avg(within) AS value, avg(within) + var_pop(mean) AS whole,
+    count(*) AS batches, 'one_level' AS held_
+FROM targets
+GROUP BY rank, loader_id, field
+HAVING count(*) >= $least
+    AND avg(within) < $spread * (avg(within) + var_pop(mean))
+    AND corr(mean, before) < $drift
+-- together
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
+ORDER BY step, rank
