@@ -63,6 +63,7 @@ class LossOperators:
         self._alignment(node, looking=looking)
         if looking:
             self._blanks(node)
+            self._lengths(node)
 
     def _alignment(self, node: Any, *, looking: bool) -> None:
         """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
@@ -97,6 +98,27 @@ class LossOperators:
                 min=float(targets.min()),
                 max=float(targets.max()),
             )
+
+    def _lengths(self, node: Any) -> None:
+        """Count the targets of a CTC loss that do not fit into their input, where it makes infinite losses zero. ``min`` and
+        ``max`` are the lengths of input and target of the worst one."""
+        if not getattr(node, "_saved_zero_infinity", False):
+            return  # an infinite loss shows by itself
+        frames, wanted = (torch.as_tensor(getattr(node, f"_saved_{side}_lengths")) for side in ("input", "target"))
+        if frames.device.type != "cpu" or wanted.device.type != "cpu":
+            return  # looking at it makes the host wait
+        if not wanted.numel():
+            return
+        short = wanted > frames
+        worst = int((wanted - frames).argmax())
+        self._row(
+            operator_name(node),
+            "lengths",
+            numel=short.numel(),
+            zero_count=int(short.sum()),
+            min=float(frames.reshape(-1)[worst]),
+            max=float(wanted.reshape(-1)[worst]),
+        )
 
     def _row(self, op: str, what: str, **facts: object) -> None:
         seq = self._session.position.next_seq()

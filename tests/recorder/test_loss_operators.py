@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from firstfault.analyzer import Trace
+from firstfault.analyzer import Trace, diagnose
 
 LOOP = """
 import torch
@@ -54,6 +54,34 @@ for i in range(20):
     loss.backward()
     opt.step()
 """
+
+
+SHORT = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Linear(4, 5)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for i, frames in enumerate([10] * 4 + [4] * 8):
+    scores = net(torch.randn(frames, 8, 4)).log_softmax(-1)
+    lengths = torch.tensor([2, 3, 4, 5, 6, 2, 3, 4])
+    targets, given = torch.randint(1, 5, (8, 6)), torch.full((8,), frames)
+    if i % 2:
+        lengths, given = tuple(lengths.tolist()), tuple(given.tolist())
+    loss = nn.functional.ctc_loss(scores, targets, given, lengths, zero_infinity=True)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_targets_that_do_not_fit_into_their_input_are_counted_where_their_loss_is_made_zero(bench):
+    recorded = bench.record(str(bench.write(SHORT)))
+    with Trace(recorded.run) as trace:
+        rows = trace.sql("SELECT step, zero_count, min, max FROM operators WHERE saved = 'lengths' ORDER BY step")
+        causes = [(c.name, c.step, c.severity) for c in diagnose(trace).causes]
+    assert rows.rows()[:8] == [(i, 0, 10.0, 6.0) for i in range(4)] + [(i, 2, 4.0, 6.0) for i in range(4, 8)]
+    assert causes[0] == ("infeasible-ctc-target", 4, "error")
 
 
 def test_scores_above_zero_that_a_ctc_loss_takes_for_logarithms_are_seen_at_that_step(bench):
