@@ -50,8 +50,8 @@ JOIN steps s ON s.rank = l.rank AND s.step = l.step
 WHERE l.ctc AND NOT l.broken AND s.loss = 'Infinity'::DOUBLE
 -- detector: made_zero
 SELECT rank, min(step) FILTER (zero_count > 0) AS step, 'loss' AS tensor, sum(zero_count) AS value,
-    sum(numel) AS samples, arg_max(max, max - min) AS longest, arg_max(min, max - min) AS frames, 'error' AS severity,
-    'hidden' AS how_, 'hidden' AS remedy_
+    sum(numel) AS samples, arg_max(max, max - min) AS longest, arg_max(min, max - min) AS frames,
+    'error' AS severity, 'hidden' AS how_, 'hidden' AS remedy_
 FROM operators
 WHERE trigger = 'risk' AND op LIKE 'CtcLoss%' AND saved = 'lengths'
 GROUP BY rank
