@@ -6,6 +6,7 @@ called with.
 """
 
 import math
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from ...schemas.files.probe_report import ProbeResult
-from .trial import Probe, Setting, Trial, result, untried
+from .trial import Probe, Seen, Setting, Trial, result, untried
 
 _DISTANCES = (3e-3, 1e-2)
 """Of the weights' own size: float32 loses half its digits to the difference there, and curvature stays below a percent."""
@@ -39,21 +40,20 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
     if not setting.fixed_batch:
         return untried(name, "batch-not-fixed")
     again = yield Trial()
-    if again.loss != base.loss:
+    if again.loss != base.loss and not setting.counted:
         return untried(name, "not-repeatable")
     generator = torch.Generator().manual_seed(0)
     unsure = 0
     worst: tuple[float, float, float] | None = None
     for _ in range(directions):
         direction = [_random_like(p, generator) for p in setting.parameters]
-        expected = sum(_dot(g, d) for g, d in zip(base.gradients, direction, strict=True) if g is not None)
-        found: list[float] = []
+        expected, found = math.nan, list[float]()
         for distance in _DISTANCES:
-            there = yield Trial(nudge=[d * distance for d in direction])
-            back = yield Trial(nudge=[d * -distance for d in direction])
-            if there.loss is None or back.loss is None:
+            slope, middle = yield from _slope(direction, distance, base, counted=setting.counted)
+            if slope is None:
                 return untried(name, "no-loss")
-            found.append((there.loss - back.loss) / (2 * distance))
+            found.append(slope)
+            expected = sum(_dot(g, d) for g, d in zip(middle.gradients, direction, strict=True) if g is not None)
         near, far = found
         noise = 1e-6 * abs(base.loss) / _DISTANCES[0]
         scale = max(abs(near), abs(far), abs(expected))
@@ -74,6 +74,29 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
     if worst[0] > _WRONG:
         return result(name, "doubtful", "gradient-wrong", **facts)
     return result(name, "passed", "gradient-right", **facts)
+
+
+def _slope(
+    direction: list[Tensor], distance: float, base: Seen, *, counted: bool
+) -> Generator[Trial, Seen, tuple[float | None, Seen]]:
+    """The central difference of the loss along a direction, and an iteration with autograd's gradients in its place.
+
+    Where the loss follows a count of the iterations, five of them stand symmetrically around the one in the middle: what moves
+    evenly cancels out.
+    """
+    there, back = Trial(nudge=[d * distance for d in direction]), Trial(nudge=[d * -distance for d in direction])
+    first, second, middle = (yield there), (yield back), base
+    up, down = [first.loss], [second.loss]
+    if counted:
+        middle = yield Trial(keep_gradients=True)
+        third = yield back
+        fourth = yield there
+        up, down = [*up, fourth.loss], [*down, third.loss]
+    if any(loss is None for loss in (*up, *down)):
+        return None, middle
+    return sum(u - d for u, d in zip(up, down, strict=True) if u is not None and d is not None) / (
+        2 * distance * len(up)
+    ), middle
 
 
 def custom_function(function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> ProbeResult:

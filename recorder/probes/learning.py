@@ -199,20 +199,30 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
             break
     if len(curve) < 10:
         return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
+    return _band(setting.lr, curve, diverged)
+
+
+def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) -> ProbeResult:
+    """Where the script's own rate lies on a curve of rates and losses."""
+    name = "lr-range"
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
     noise = max(abs(a[1] - b[1]) for a, b in itertools.pairwise(curve[:7]))
     if first - floor <= max(2 * noise, 0.01 * abs(first)):
-        return result(name, "passed", "lr-says-nothing", curve=curve, lr=setting.lr)
+        return result(name, "passed", "lr-says-nothing", curve=curve, lr=own)
     high = curve[lowest][0] / 10
     low = next(rate for rate, v in curve if v <= first - 0.1 * (first - floor)) / 10
-    facts: dict[str, Any] = {"lr": setting.lr, "low": min(low, high), "high": high, "lowest": curve[lowest][0]}
+    facts: dict[str, Any] = {"lr": own, "low": min(low, high), "high": high, "lowest": curve[lowest][0]}
     facts["diverged"] = diverged
-    if diverged is not None and setting.lr >= diverged:
+    if diverged is not None and own >= diverged:
         return result(name, "failed", "lr-diverges", curve=curve, **facts)
-    if diverged is not None and setting.lr * 3 >= diverged:
+    if diverged is not None and own * 3 >= diverged:
         return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
-    if setting.lr * 300 <= low:
+    half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
+    if diverged is None and lowest == len(curve) - 1 and own * 10 <= half:
+        # a thousand times the rate is still not too much
+        return result(name, "doubtful", "lr-far-too-low", curve=curve, **{**facts, "low": half})
+    if own * 300 <= low:
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **facts)
     return result(name, "passed", "lr-in-band", curve=curve, **facts)
 
@@ -260,7 +270,8 @@ def repeatable(setting: Setting) -> Probe:
     ]
     if differing:
         three = yield Trial(keep_gradients=True)
-        if _evenly_apart(one, two, three):
+        setting.counted = _evenly_apart(one, two, three)
+        if setting.counted:
             return result(name, "passed", "count-followed", one=one.loss, two=two.loss, three=three.loss)
         parameter, a, b = differing[0]
         return result(name, "doubtful", "gradient-differs", parameter=parameter, share=_relative(a, b))

@@ -75,6 +75,8 @@ class Setting:
     """All tensors of the first batch."""
     from_loader: bool = True
     """Whether a DataLoader makes the batches: what a script makes itself may also depend on what it did before, as in a game."""
+    counted: bool = False
+    """Whether the loss of the same iteration moves evenly each time, because the script counts its steps in it."""
     fixed_batch: bool = True
     """Whether the first batch can be had again and again."""
 

@@ -179,6 +179,31 @@ def test_a_detached_branch_shows_as_a_wrong_gradient_and_its_twin_does_not():
     assert probes.gradients_right(bench(Scaled(detach=True))).code == "gradient-wrong"
 
 
+@pytest.mark.parametrize(("drawn", "code"), [(False, "gradient-right"), (True, "gradient-wrong")])
+def test_a_latent_without_a_gradient_is_found_in_a_loss_whose_second_term_warms_up(drawn, code):
+    class Variational(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Linear(6, 4), nn.Linear(2, 6)
+
+        def forward(self, x):
+            mean, spread = self.encoder(x).chunk(2, -1)
+            latent = torch.normal(mean, spread.exp()) if drawn else mean + spread.exp() * torch.randn_like(mean)
+            return self.decoder(latent), mean.square().sum(-1).mean() + (spread.exp() - spread).sum(-1).mean()
+
+    made = []
+
+    def loss(model, batch):
+        made.append(0)
+        out, term = model(batch[0])
+        return F.mse_loss(out, batch[0]) + min(1.0, len(made) / 400) * term
+
+    torch.manual_seed(0)
+    here = bench(Variational(), [torch.randn(32, 6)], loss=loss)
+    assert probes.repeatable(here).code == "count-followed"
+    assert probes.gradients_right(here).code == code
+
+
 class Square(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -349,6 +374,17 @@ def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored
             return F.cross_entropy(self.body(x), y)
 
     assert probes.input_counts(bench(WithLoss(), loss=lambda m, b: m(*b))).code == "input-counts"
+
+
+@pytest.mark.parametrize(("lr", "code"), [(1e-5, "lr-far-too-low"), (1e-2, "lr-in-band")])
+def test_a_rate_at_a_thousand_times_of_which_the_loss_still_falls_is_far_too_low(lr, code):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+    x, y = classes(64)
+    made = probes.Bench(
+        model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), torch.optim.SGD(model.parameters(), lr)
+    )
+    assert probes.lr_range(made).code == code
 
 
 def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_cannot_learn():
