@@ -48,6 +48,13 @@ _LONG = 10_000
 _DIVERGED = 4.0
 """Multiples of the best smoothed loss at which a range test ends (fastai)."""
 
+_TURNS = 3.0
+"""Times the script's own rate at which the loss of a range test is lowest, or less: it turns there. Convention of such tests: a
+rate well below the lowest loss, by a factor of ten (Smith 2017, arXiv:1506.01186, and fastai's finder)."""
+
+_CLEAR = 0.3
+"""Share of the loss that has to be gone there: a small dip may be the scatter of batches."""
+
 _EVEN = 0.25
 """Share of a change by which the next one may be another, where a count makes both: a ramp that bends. Convention; two changes
 by chance are 1.7 times their own size apart."""
@@ -219,7 +226,9 @@ def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) 
     if diverged is not None and own * 3 >= diverged:
         return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
     half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
-    if diverged is None and lowest == len(curve) - 1 and own * 10 <= half:
+    if own * _TURNS >= curve[lowest][0] and first - floor >= _CLEAR * abs(first):
+        return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
+    if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half:
         # a thousand times the rate is still not too much
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **{**facts, "low": half})
     if own * 300 <= low:

@@ -210,10 +210,19 @@ def resume(run: Path) -> list[Fact]:
     return [("resume", "resume", "passed", say("The second start loaded its state ({what}) and went on.", what=loaded))]
 
 
+_WAITING = 0.3
+"""Share of a step that waits for data from which it is doubted. Convention: dataloader-bound (PE001) advises from it on."""
+
+_WAIT_NS = 5e7
+"""Nanoseconds of such a wait that are worth a question: 50 ms are 14 hours of a million steps."""
+
+
 def cost(trace: Trace, total_steps: int | None) -> list[Fact]:
     """Time of the whole run, memory and its trend, what waits for data, and what checkpoints take."""
     row: dict[str, Any] = trace.sql(
-        "SELECT median(step_ns) AS step_ns, sum(data_wait_ns) / nullif(sum(step_ns), 0) AS waiting, max(rss_bytes) AS rss,"
+        "SELECT median(step_ns) AS step_ns, sum(data_wait_ns) / nullif(sum(step_ns), 0) AS waiting,"
+        " sum(data_wait_ns) / nullif(sum(step_ns - coalesce(recorder_ns, 0)), 0) AS waiting_net,"
+        " median(data_wait_ns) AS wait_ns, max(rss_bytes) AS rss,"
         " max(cuda_peak_bytes) AS cuda, regr_slope(rss_bytes, step) AS slope, count(*) AS n, median(recorder_ns) AS recorder"
         " FROM steps WHERE rank = 0 AND completed AND step >= $warm",
         {"warm": _WARM_UP},
@@ -227,6 +236,14 @@ def cost(trace: Trace, total_steps: int | None) -> list[Fact]:
         if row["waiting"] is not None:
             words += say(", {share} of it waiting for data", share=f"{float(row['waiting']):.0%}")
         facts.append(("cost", "time", "passed", words + say(".")))
+        if float(row["waiting_net"] or 0) >= _WAITING and row["wait_ns"] >= _WAIT_NS:
+            words = say(
+                "{wait} of each step, {share}, wait for data: give the DataLoader workers, or compute once what each sample"
+                " computes again.",
+                wait=duration(float(row["wait_ns"])),
+                share=f"{float(row['waiting_net']):.0%}",
+            )
+            facts.append(("cost", "waiting for data", "doubtful", words))
     if row["rss"]:
         words = say("At most {memory} of memory", memory=size(row["rss"]))
         if row["cuda"]:

@@ -95,6 +95,11 @@ SENTENCES: dict[str, _Words] = {
         "Range test: the script's learning rate {lr} is next to where the loss diverges ({diverged}). Take {low} to {high}.",
         **v,
     ),
+    "lr-at-the-turn": lambda v: say(
+        "Range test: the script's learning rate {lr} is next to {lowest}, where the loss is lowest and turns. Take {low} to"
+        " {high}.",
+        **v,
+    ),
     "lr-far-too-low": lambda v: say(
         "Range test: the script's learning rate {lr} is far below the band {low} to {high} in which the loss falls.",
         **v,

@@ -376,8 +376,8 @@ def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored
     assert probes.input_counts(bench(WithLoss(), loss=lambda m, b: m(*b))).code == "input-counts"
 
 
-@pytest.mark.parametrize(("lr", "code"), [(1e-5, "lr-far-too-low"), (1e-2, "lr-in-band")])
-def test_a_rate_at_a_thousand_times_of_which_the_loss_still_falls_is_far_too_low(lr, code):
+@pytest.mark.parametrize(("lr", "code"), [(1e-5, "lr-far-too-low"), (1e-2, "lr-in-band"), (0.4, "lr-at-the-turn")])
+def test_a_rate_is_judged_by_where_the_loss_falls_and_turns(lr, code):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
     x, y = classes(64)

@@ -14,7 +14,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import speaking
 from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight
 from firstfault.reports.reruns.preflight import preflight as whole_preflight
-from firstfault.reports.reruns.preflight_facts import determinism, resume
+from firstfault.reports.reruns.preflight_facts import cost, determinism, resume
 from firstfault.reports.reruns.preflight_page import draw, render_preflight
 from firstfault.reports.reruns.probe_words import SENTENCES, probe_sentence
 from firstfault.reports.reruns.rerun_script import Script, probe, record
@@ -225,6 +225,45 @@ def test_a_second_start_that_leaves_the_optimizers_state_out_is_found(tmp_path, 
     forked.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=how != "gone", env=environment)
     found = resume(tmp_path / "run")
     assert {outcome} == {f[2] for f in found}, found
+
+
+SLOW_DATA = """\
+import sys, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self):
+        return 96
+    def __getitem__(self, i):
+        time.sleep(float(sys.argv[1]))
+        return torch.randn(4)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x in DataLoader(Rows(), batch_size=8):
+    optimizer.zero_grad(); model(x).square().mean().backward(); optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("seconds", "doubted"), [("0.01", True), ("0", False)])
+def test_steps_that_wait_for_their_data_are_doubted(tmp_path, seconds, doubted):
+    script = tmp_path / "train.py"
+    script.write_text(SLOW_DATA)
+    command = [
+        sys.executable,
+        "-m",
+        "firstfault",
+        "run",
+        "--quiet",
+        "--out",
+        str(tmp_path / "run"),
+        str(script),
+        seconds,
+    ]
+    forked.run(command, check=True)
+    with Trace(tmp_path / "run") as trace:
+        found = {name: outcome for _, name, outcome, _ in cost(trace, None)}
+    assert found.get("waiting for data") == ("doubtful" if doubted else None)
+    assert found["time"] == "passed"
 
 
 ENDLESS = """\
