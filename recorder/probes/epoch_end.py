@@ -4,16 +4,12 @@ What is saved meanwhile goes to a folder of ours and is read from there again. A
 moved or removed: the script breaks off instead, and its user learns which file it was.
 """
 
-import atexit
 import functools
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ import torch
 from torch.utils.data import dataloader
 
 from ..session.patches import Patches
+from .checkpoints_aside import CheckpointsAside
 from .optimizer_interventions import Intervention
 
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -34,10 +31,7 @@ class EpochShortened(Intervention):
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
-        self.saved: dict[str, Path] = {}
-        """Path that the script saved to → where it is."""
-        self.folder: Path | None = None
-        self._numbers = count()
+        self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
         self.began = time.time()
 
     def install(self, patches: Patches) -> None:
@@ -59,75 +53,9 @@ class EpochShortened(Intervention):
             return following
 
         patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
-        patches.wrap(torch.serialization, "save", self._aside("f", 1))
-        patches.put(torch, "save", torch.serialization.save)
-        patches.wrap(torch.serialization, "load", self._back)
-        patches.put(torch, "load", torch.serialization.load)
-        patches.after_import("safetensors.torch", lambda m: patches.wrap(m, "save_file", self._aside("filename", 1)))
-        for name in ("rename", "replace"):  # a checkpoint that is written beside and then put in place
-            patches.wrap(os, name, self._moved)
-        for name in ("remove", "unlink"):
-            patches.wrap(os, name, self._removed)
+        self.aside.install(patches)
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
-
-    def _aside(self, name: str, place: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Have a function write to our folder what it would write to a path."""
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def save(*args: Any, **kwargs: Any) -> Any:
-                target = kwargs.get(name, args[place] if len(args) > place else None)
-                if not isinstance(target, str | os.PathLike):
-                    return original(*args, **kwargs)
-                if self.folder is None:
-                    self.folder = folder = Path(tempfile.mkdtemp(prefix="firstfault-rehearsal-"))
-                    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True))
-                aside = self.folder / str(next(self._numbers))
-                self.saved[os.path.abspath(target)] = aside  # noqa: PTH100 — as the script spells it, links and all
-                if name in kwargs:
-                    kwargs[name] = aside
-                else:
-                    args = (*args[:place], aside, *args[place + 1 :])
-                return original(*args, **kwargs)
-
-            return save
-
-        return wrap
-
-    def _back(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def load(f: Any, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(f, str | os.PathLike):
-                f = self.saved.get(os.path.abspath(f), f)  # noqa: PTH100 — as above
-            return original(f, *args, **kwargs)
-
-        return load
-
-    def _moved(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def move(src: Any, dst: Any, **kwargs: Any) -> None:
-            aside = self._forget(src)
-            if aside is None:
-                original(src, dst, **kwargs)
-            else:
-                self.saved[os.path.abspath(dst)] = aside  # noqa: PTH100 — as above
-
-        return move
-
-    def _removed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def remove(path: Any, **kwargs: Any) -> None:
-            if self._forget(path) is None:
-                original(path, **kwargs)
-
-        return remove
-
-    def _forget(self, path: Any) -> Path | None:
-        """Where a checkpoint is that was saved to this path and is to be there no more."""
-        if not isinstance(path, str | os.PathLike):
-            return None
-        return self.saved.pop(os.path.abspath(path), None)  # noqa: PTH100 — as above
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuse to change a file that was there before the script began, and to move a folder."""

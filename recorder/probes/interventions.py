@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ..session.patches import Patches
+from .checkpoints_aside import CheckpointsBack
 from .data_interventions import (
     BatchReplaced,
     DomainsKept,
@@ -85,6 +86,7 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),
     "epoch-shortened": (EpochShortened, {}),
+    "rehearsed-checkpoints": (CheckpointsBack, {}),
     "one-rank": (OneRank, {}),
     "sums-made-anew": (SumsMadeAnew, {}),
 }

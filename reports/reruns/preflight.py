@@ -1,5 +1,6 @@
 """`firstfault preflight`: a script's first steps recorded and judged, then probed; is it worth starting tonight?"""
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,10 +9,12 @@ from typing import Any
 
 from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
+from ...schemas.files.rehearsed import not_saved_otherwise
 from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
-from .preflight_facts import cost, data, determinism, rate_in_use, resume
+from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
+from .preflight_resume import resumed
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
 
@@ -76,6 +79,9 @@ EXIT_CODES = {"go": 0, "stop": 1, "doubtful": 3}
 _RANK = {"untried": 0, "passed": 1, "doubtful": 2, "failed": 3}
 _SECOND_START_STEPS = 6
 """Steps of the second start: seeds, data order and the first updates show themselves in a few."""
+_REHEARSED = Path("epoch-end") / "checkpoints"
+"""Where checkpoints of the rehearsed epoch wait for a start from them."""
+
 _STEPS_AFTER = 4
 """Its steps after the end of an epoch that is rehearsed: rules that look for steps in a row ask for three."""
 
@@ -166,7 +172,10 @@ def preflight(
         if probing is not None:
             finish(probing, time_of_probes, clock.patience)
         if trained and (time_left := clock.left(starts=1)):
-            ending = ProbePlan(folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared)
+            keep = {"keep": str(folder / _REHEARSED)} if resume_args is not None else {}
+            ending = ProbePlan(
+                folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
+            )
             second = record(script, again, steps=compared + _STEPS_AFTER, seconds=time_left, plan=ending, again=True)
             finish(second, time_left, clock.patience)
         not_begun = ProbeReport(ended="time" if trained else "no-training")
@@ -180,9 +189,8 @@ def preflight(
         checks += [Check(*c) for c in cost(trace, total_steps)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
-        resumed = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
-        finish(record(resumed, run, steps=_SECOND_START_STEPS, seconds=seconds, resume=True), seconds)
-        checks += [Check(*c) for c in resume(run)]
+        resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
+        checks += [Check(*c) for c in _resume(resuming, folder, compared, seconds)]
     else:
         checks.append(
             Check(
@@ -195,6 +203,22 @@ def preflight(
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fact]:
+    """Start from the script's own checkpoint; where the first steps saved none, from the one of the rehearsed epoch."""
+    run, again, rehearsed = folder / "run", folder / "second-start", folder / _REHEARSED
+    try:
+        if not not_saved_otherwise(rehearsed):
+            finish(record(script, run, steps=_SECOND_START_STEPS, seconds=seconds, resume=True), seconds)
+            return resume(run)
+        values = {"kept": str(rehearsed)}
+        plan = ProbePlan(folder=str(folder / "resumed-plan"), intervention="rehearsed-checkpoints", values=values)
+        loaded = folder / "resumed"
+        finish(record(script, loaded, steps=_STEPS_AFTER, seconds=seconds, plan=plan, again=True), seconds)
+        return resumed(again, recorded(loaded), since)
+    finally:
+        shutil.rmtree(rehearsed, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)

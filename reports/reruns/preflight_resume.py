@@ -1,0 +1,165 @@
+"""Whether a start from the checkpoint of a rehearsed epoch goes on as the start went on that saved it.
+
+Both make the steps after the checkpoint. What was restored is the same in both: weights to the bit, learning rates, the counters
+of optimizer state, averages of weights. The data need not be: many scripts draw them anew.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ...analyzer import Trace
+from ..text.language import say
+from ..text.wording import number, plural
+from .preflight_facts import Fact
+
+_SAME = 1e-5
+"""Relative distance of two sums over the same values: loading changes no bit, and adding in another order less."""
+
+_FARTHER = {True: 1.01, False: 1.25}
+"""Times the distance of an average from its model, or less than its inverse, from which it is another one; by whether the data
+are the same. Arithmetic: the same steps give the same distance. Convention: other batches change it by a tenth in a few steps."""
+
+
+def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
+    """``saved``: the run whose epoch ended after ``since`` steps, and went on; ``loaded``: the start from its checkpoint."""
+    with Trace(saved) as before, Trace(loaded) as after:
+        made = after.sql("SELECT count(*) AS n FROM steps WHERE completed").item()
+        if not made:
+            error = after.exit.exception if after.exit is not None else None
+            words = say("The second start made no step from the checkpoint.")
+            if error is not None:
+                words += " " + say("It raised {error}.", error=f"{error.type}: {error.message}"[:200])
+            return [("resume", "resume", "failed", words)]
+        if not after.has("checkpoints"):
+            return [("resume", "resume", "failed", say("The second start loaded nothing."))]
+        first = before.sql(
+            "SELECT min(step) AS s FROM steps WHERE completed AND step >= $since", {"since": since}
+        ).item()
+        if first is None:
+            return [
+                ("resume", "resume", "untried", say("not tried: nothing followed the checkpoint that was rehearsed"))
+            ]
+        wrong = [
+            fact for judge in (_weights, _optimizers, _schedulers, _copies) for fact in judge(before, after, first)
+        ]
+        if wrong:
+            return [("resume", name, "failed", words) for name, words in wrong]
+        same = _batches(before, first) == _batches(after, 0)
+    words = say(
+        "A start from the rehearsed checkpoint goes on with the same weights, learning rates and optimizer state."
+    )
+    words += " " + (
+        say("Its data go on too.") if same else say("Its data are other ones: their order is not restored.")
+    )
+    return [("resume", "resume", "passed", words)]
+
+
+_SUMS = (
+    "SELECT tensor, numel, arg_{which}(sum, (step, seq)) AS sum, arg_{which}(sum_sq, (step, seq)) AS sum_sq FROM stats"
+    " WHERE rank = 0 AND kind = 'parameter' AND phase = $phase AND step = $step GROUP BY tensor, numel"
+    " HAVING count(*) = 1 ORDER BY tensor"
+)
+
+
+def _weights(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+    """Weights after the last step before the checkpoint, and those that the first step after loading began with."""
+    query = _SUMS.format(which="min")
+    then = {r["tensor"]: r for r in before.rows(query, {"phase": "optimizer", "step": first - 1})}
+    now = {r["tensor"]: r for r in after.rows(query, {"phase": "forward", "step": 0})}
+    both = [name for name in then if name in now and then[name]["numel"] == now[name]["numel"]]
+    other = [name for name in both if not _alike(then[name], now[name])]
+    if not other:
+        return []
+    words = say(
+        "{count} of {all} after loading are not those that were saved, first {name}.",
+        count=len(other),
+        all=plural(len(both), "weight tensor"),
+        name=other[0],
+    )
+    return [("weights not restored", words)]
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    scale = (float(one["sum_sq"] or 0) * float(one["numel"])) ** 0.5
+    squares = abs(float(one["sum_sq"] or 0) - float(other["sum_sq"] or 0)) <= _SAME * max(
+        float(one["sum_sq"] or 0), 1e-12
+    )
+    return squares and abs(float(one["sum"] or 0) - float(other["sum"] or 0)) <= _SAME * max(scale, 1e-12)
+
+
+def _optimizers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+    """Learning rate and step counter of each group in the first step after the checkpoint."""
+    query = (
+        "SELECT optimizer_id, group_id, lr, state_step FROM param_groups WHERE rank = 0 AND step = $step ORDER BY ALL"
+    )
+    then = {(r["optimizer_id"], r["group_id"]): r for r in before.rows(query, {"step": first})}
+    now = {(r["optimizer_id"], r["group_id"]): r for r in after.rows(query, {"step": 0})}
+    for key in sorted(then.keys() & now.keys()):
+        one, two = then[key], now[key]
+        if one["state_step"] is not None and two["state_step"] is not None and one["state_step"] != two["state_step"]:
+            words = say(
+                "The optimizer's state has counted {now} after loading, and {then} where the checkpoint was saved: its"
+                " moments begin anew.",
+                now=plural(int(two["state_step"]), "step"),
+                then=plural(int(one["state_step"]), "step"),
+            )
+            return [("optimizer's state not restored", words)]
+        if one["lr"] is not None and two["lr"] is not None and abs(one["lr"] - two["lr"]) > _SAME * abs(one["lr"]):
+            words = say(
+                "The learning rate is {now} after loading, and {then} where the checkpoint was saved: the schedule does not go"
+                " on.",
+                now=number(two["lr"], 3),
+                then=number(one["lr"], 3),
+            )
+            return [("schedule not restored", words)]
+    return []
+
+
+def _schedulers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+    """How many steps each scheduler has counted by the first step after the checkpoint."""
+    query = "SELECT scheduler_id, scheduler, last_epoch FROM schedulers WHERE rank = 0 AND step = $step ORDER BY ALL"
+    then = {r["scheduler_id"]: r["last_epoch"] for r in before.rows(query, {"step": first})}
+    for row in after.rows(query, {"step": 0}):
+        was = then.get(row["scheduler_id"])
+        if was is not None and row["last_epoch"] is not None and was != row["last_epoch"]:
+            words = say(
+                "{scheduler} has counted {now} after loading, and {then} where the checkpoint was saved: the schedule begins"
+                " anew.",
+                scheduler=row["scheduler"],
+                now=plural(int(row["last_epoch"]), "step"),
+                then=plural(int(was), "step"),
+            )
+            return [("schedule not restored", words)]
+    return []
+
+
+def _copies(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+    """How far averages of the weights are from them, as many steps after the checkpoint in both."""
+    query = (
+        "SELECT name, step - $first AS since, distance FROM copies WHERE rank = 0 AND step >= $first AND distance IS NOT NULL"
+        " ORDER BY step, name"
+    )
+    then = {(r["name"], r["since"]): r["distance"] for r in before.rows(query, {"first": first})}
+    farther = _FARTHER[_batches(before, first) == _batches(after, 0)]
+    for row in after.rows(query, {"first": 0}):
+        now, was = row["distance"], then.get((row["name"], row["since"]))
+        if was is not None and max(now, was) > farther * max(min(now, was), _SAME):
+            words = say(
+                "{name} is {now} of the weights' size away from them after loading, and {then} where the checkpoint was saved: it"
+                " begins anew.",
+                name=row["name"],
+                now=number(now, 2),
+                then=number(was, 2),
+            )
+            return [("copy not restored", words)]
+    return []
+
+
+def _batches(trace: Trace, step: int) -> list[int]:
+    """Fingerprints of the first batch of a step."""
+    rows = trace.rows(
+        "SELECT fingerprint FROM batches WHERE rank = 0 AND step = $step AND phase <> 'eval' AND fingerprint IS NOT NULL"
+        " AND microbatch = 0 ORDER BY field, fingerprint",
+        {"step": step},
+    )
+    return [r["fingerprint"] for r in rows]
