@@ -17,6 +17,11 @@ value = 0.9
 unit = "of the distances"
 doc = "Share of the distances between these steps that are the usual one."
 source = "convention: of this project, an end of an epoch may shift one of ten"
+[params.double]
+value = 2
+unit = "batches"
+doc = "Batches of the step after one that was left out."
+source = "arithmetic: its own and that of the pass before"
 [params.nearest]
 value = 2
 unit = "steps"
@@ -51,11 +56,11 @@ WITH passes AS (
 ), whole AS (
     -- each pass has a batch of its own
     SELECT rank FROM taken GROUP BY rank
-    HAVING bool_and(microbatches BETWEEN 1 AND 2 AND batches = microbatches)
-       AND sum(2 - microbatches) >= sum(microbatches - 1)
+    HAVING bool_and(microbatches BETWEEN 1 AND $double AND batches = microbatches)
+       AND sum($double - microbatches) >= sum(microbatches - 1)
 ), doubled AS (
     SELECT rank, step, of_epoch, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance
-    FROM taken WHERE microbatches = 2 AND rank IN (FROM whole)
+    FROM taken WHERE microbatches = $double AND rank IN (FROM whole)
 )
 SELECT rank, min(step) AS step, mode(distance) AS value, mode(distance) + 1 AS every
 FROM doubled
