@@ -69,5 +69,5 @@ HAVING count(*) > $least
     AND mode(distance) >= $nearest
     AND count(*) FILTER (distance = (SELECT mode(o.distance) FROM doubled o WHERE o.rank = doubled.rank))
         >= $share * (count(*) - 1)
-    AND mode(distance) <= $epoch * coalesce(max(of_epoch), 1e9)
+    AND (max(of_epoch) IS NULL OR mode(distance) <= $epoch * max(of_epoch))
 ORDER BY step, rank
