@@ -11,6 +11,7 @@ reach = 5
 [say.what_]
 nothing_stepped = "no optimizer stepped: the weights stay as they are"
 turn_is_missing = "optimizer {optimizer_id} no longer took its turn beside the others: what it holds stays as it is"
+never_took_its_turn = "optimizer {optimizer_id} never stepped, while others did after backward passes of their own: what it holds stays as it is"
 partner_is_missing = "optimizer {optimizer_id} no longer stepped with the others, though gradients still reach {module}: what it holds stays as it is"
 [params.steps]
 value = 3
@@ -42,6 +43,11 @@ value = 0.4
 unit = "of its turns"
 doc = "Share of its turns that go by."
 source = "convention: of this project, two of five"
+[params.never]
+value = 10
+unit = "iterations"
+doc = "Iterations whose gradients are cleared and of which none makes a step, beside an optimizer that never steps."
+source = "convention: of this project, as many are no phase of a schedule"
 [params.together_before]
 value = 0.9
 unit = "of the steps"
@@ -50,7 +56,7 @@ source = "convention: of this project, one of ten may not be seen"
 [needs]
 tables = ["steps"]
 [doc]
-what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
+what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or an optimizer never steps, while others do and iterations with a backward and cleared gradients go by without a step. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
 why = "Everything looks busy and nothing learns."
 not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer. An optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
@@ -170,5 +176,23 @@ SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped
           AND e.optimizer_id IS NOT NULL
           AND e.requires_grad) THEN 'warning' END AS severity
 FROM partners q JOIN reached r ON r.rank = q.rank AND r.optimizer_id = q.optimizer_id
+-- detector: never_took_its_turn
+WITH idle AS (
+    SELECT rank, min(optimizer_id) AS optimizer_id
+    FROM (SELECT DISTINCT rank, optimizer_id FROM param_groups)
+    WHERE (rank, optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM turns)
+    GROUP BY rank HAVING count(*) = 1
+), unused AS (
+    SELECT s.rank, count(*) AS steps, min(s.step) AS step, sum(s.microbatches) AS passes
+    FROM steps s JOIN iterations i ON i.rank = s.rank AND i.step = s.step
+    WHERE NOT i.stepped AND s.microbatches > 0 AND s.zero_grads > 0
+    GROUP BY s.rank
+)
+SELECT u.rank, u.step, 0.0 AS value, u.steps, u.passes, d.optimizer_id, 'never_took_its_turn' AS what_
+FROM unused u
+JOIN idle d ON d.rank = u.rank
+WHERE u.steps >= $never
+  AND u.steps >= $turns * (SELECT count(*) FROM iterations i WHERE i.rank = u.rank AND i.stepped)
+  AND EXISTS (FROM turns t WHERE t.rank = u.rank AND t.steps >= $never)
 -- together
 ORDER BY step, rank
