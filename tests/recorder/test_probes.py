@@ -551,6 +551,27 @@ def test_targets_that_are_the_inputs_are_doubted():
     assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == "targets-are-inputs"
 
 
+@pytest.mark.parametrize(("moved", "code"), [(1, "targets-next"), (0, "targets-are-inputs")])
+def test_a_decoder_that_is_to_copy_what_its_encoder_reads_has_the_next_tokens_as_targets(moved, code):
+    class Copying(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Embedding(20, 8), Causal(masked=True)
+
+        def forward(self, read, written):
+            return self.decoder(written) + self.encoder(read).mean()
+
+    torch.manual_seed(0)
+    text = torch.randint(2, 20, (8, 32))
+    written = torch.cat((torch.ones(8, 1, dtype=torch.long), text), 1)[:, :-1] if moved else text.clone()
+    here = probes.Bench(
+        Copying(),
+        [text, written, text.clone()],
+        lambda m, b: F.cross_entropy(m(b[0], b[1]).flatten(0, 1), b[2].flatten()),
+    )
+    assert here.try_probe(data_probes.moved_targets(here.setting)).code == code
+
+
 @pytest.mark.parametrize(
     ("lr", "outcome", "code"), [(5e-4, "passed", "learns-steadily"), (5e-10, "failed", "learns-at-another-lr")]
 )
