@@ -75,7 +75,7 @@ rule-sizes: $(VENV)/.installed-dev
 	$(BIN)/python tests/house/rule_sizes.py
 
 pytest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 chromium:
 	@command -v chromium >/dev/null || { \
