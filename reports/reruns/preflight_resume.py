@@ -55,7 +55,7 @@ def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
 
 
 _SUMS = (
-    "SELECT tensor, numel, arg_{which}(sum, (step, seq)) AS sum, arg_{which}(sum_sq, (step, seq)) AS sum_sq FROM stats"
+    "SELECT tensor, numel, any_value(sum) AS sum, any_value(sum_sq) AS sum_sq FROM stats"
     " WHERE rank = 0 AND kind = 'parameter' AND phase = $phase AND step = $step GROUP BY tensor, numel"
     " HAVING count(*) = 1 ORDER BY tensor"
 )
@@ -63,9 +63,8 @@ _SUMS = (
 
 def _weights(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
     """Weights after the last step before the checkpoint, and those that the first step after loading began with."""
-    query = _SUMS.format(which="min")
-    then = {r["tensor"]: r for r in before.rows(query, {"phase": "optimizer", "step": first - 1})}
-    now = {r["tensor"]: r for r in after.rows(query, {"phase": "forward", "step": 0})}
+    then = {r["tensor"]: r for r in before.rows(_SUMS, {"phase": "optimizer", "step": first - 1})}
+    now = {r["tensor"]: r for r in after.rows(_SUMS, {"phase": "forward", "step": 0})}
     both = [name for name in then if name in now and then[name]["numel"] == now[name]["numel"]]
     other = [name for name in both if not _alike(then[name], now[name])]
     if not other:
