@@ -164,15 +164,16 @@ def preflight(
         second = probing = None
         compared = min(steps, _SECOND_START_STEPS)
         clock = _Clock.of(trace, began, seconds, trained)
-        time_of_probes = clock.left(starts=2, steps=compared + _STEPS_AFTER)
+        resumes = resume_args is not None
+        time_of_probes = clock.left(starts=2 + resumes, steps=compared + (1 + resumes) * _STEPS_AFTER)
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
         if trained and time_of_probes:
             probing = probe(script, plan)
         verdict = diagnose(trace, rules_for(run, None))
         if probing is not None:
             finish(probing, time_of_probes, clock.patience)
-        if trained and (time_left := clock.left(starts=1)):
-            keep = {"keep": str(folder / _REHEARSED)} if resume_args is not None else {}
+        if trained and (time_left := clock.left(starts=1 + resumes, steps=resumes * _STEPS_AFTER)):
+            keep = {"keep": str(folder / _REHEARSED)} if resumes else {}
             ending = ProbePlan(
                 folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
             )

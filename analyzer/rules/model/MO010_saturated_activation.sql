@@ -18,8 +18,13 @@ doc = "Steps in a row."
 source = "convention: of this project, fewer are an odd batch"
 [params.slope]
 value = 0.25
-doc = "Where the activation is the last module: mean derivative at the first of these steps as a share of the least in the steps before. The mean derivative of tanh is 1 - E."
+doc = "Mean derivative at the first of these steps as a share of the least in the steps before: it came at once. The mean derivative of tanh is 1 - E."
 source = "convention: of this project, the mean derivative of tanh is 1 - E: a quarter of what it was"
+[params.slow]
+value = 100
+unit = "steps"
+doc = "Steps that it must last where it came bit by bit."
+source = "convention: of this project, hidden units that training itself brings to their bounds often come free again"
 [params.free]
 value = 0.92
 doc = "Mean square to which it has come back at some time after it was first saturated: it comes and goes."
@@ -53,7 +58,7 @@ steps = 5
 [doc]
 what = "Outputs of a tanh or sigmoid inside the network are close to their bounds, step after step. They are so close that most units must be saturated. For a tanh at the end of the network this counts only if it came from one step to the next."
 why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
-not_this = "The last sigmoid of a classifier, which is to be sure of itself. A tanh at the end that comes to its bounds bit by bit. Saturation that comes and goes (the features of a critic). Gates inside recurrent layers, which are not seen."
+not_this = "The last sigmoid of a classifier, which is to be sure of itself. A tanh at the end that comes to its bounds bit by bit. One inside that came so, less than 100 steps ago. Saturation that comes and goes (the features of a critic). Gates inside recurrent layers, which are not seen."
 source = "Markov: let x be in [-1, 1] with mean square E. Then the share beyond t is at least (E - t^2) / (1 - t^2). The values 0.96 and 0.95 give 0.59."
 */
 WITH squares AS (
@@ -89,9 +94,10 @@ WITH squares AS (
     FROM steps_ WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 )
 , reached AS (
-    SELECT rank, module_id, first_, count(*) AS steps_, min(value) AS freest
+    SELECT rank, module_id, first_, count(*) AS steps_, min(value) AS freest, min_by(history, step) AS history,
+        coalesce(1 - min_by(value, step) < $slope * (1 - min_by(before, step)), false) AS at_once
     FROM (SELECT *, min(step) FILTER (value > $square) OVER (PARTITION BY rank, module_id) AS first_
-        FROM steps_)
+        FROM runs)
     WHERE step >= first_
     GROUP BY ALL
 )
@@ -104,6 +110,8 @@ WHERE r.value > $square
 GROUP BY r.rank, r.module_id, r.island
 HAVING count(*) >= $least AND max(r.step) = any_value(r.last)
     AND (any_value(f.freest) > $free OR count(*) >= $stays * any_value(f.steps_))
+    AND (any_value(r.last_module) OR any_value(f.history) < $least OR any_value(f.at_once)
+        OR max(r.step) - min(r.step) >= $slow)
     AND (NOT any_value(r.last_module)
         OR (min_by(r.history, r.step) >= $least
             AND 1 - min_by(r.value, r.step) < $slope * (1 - min_by(r.before, r.step))))

@@ -41,7 +41,7 @@ columns = ["module_modes.training"]
 [doc]
 what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout drew random numbers inside a module in eval mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step of the run or of a stage (a teacher, a generator, sampling). One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
+not_this = "A forward without gradients at every step of the run or of a stage (a teacher, a generator, sampling). One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A pass in train mode before the evaluation in eval mode, which sets the statistics of batch norm. A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
 -- shared
@@ -85,6 +85,12 @@ WHERE NOT m.grad
   AND NOT EXISTS (
       SELECT 1 FROM module_modes o WHERE o.rank = m.rank AND o.module_id = m.module_id
       HAVING NOT bool_or(o.grad) AND NOT bool_and(o.training))
+  -- batch norm that runs in eval mode after it, before the same step: a pass that sets its statistics for the
+  -- evaluation
+  AND NOT (d.class_name LIKE '%BatchNorm%' AND EXISTS (
+      SELECT 1 FROM module_modes o
+      WHERE o.rank = m.rank AND o.module_id = m.module_id
+        AND o.step = m.step AND o.seq > m.seq AND NOT o.grad AND NOT o.training))
   -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample:
   -- what counts is the
   -- mode in which that module itself ran last before, it may have been in another one earlier in the same
