@@ -94,7 +94,8 @@ WITH squares AS (
     FROM steps_ WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 )
 , reached AS (
-    SELECT rank, module_id, first_, count(*) AS steps_, min(value) AS freest, min_by(history, step) AS history,
+    SELECT rank, module_id, first_, count(*) AS steps_, min(value) AS freest,
+        min_by(history, step) AS history,
         coalesce(1 - min_by(value, step) < $slope * (1 - min_by(before, step)), false) AS at_once
     FROM (SELECT *, min(step) FILTER (value > $square) OVER (PARTITION BY rank, module_id) AS first_
         FROM runs)
