@@ -64,6 +64,7 @@ from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
 from .watches.set_aside import SetAsideWatch
+from .watches.source_slips import SourceSlipsWatch
 from .watches.stale_weights import StaleWeights
 from .watches.stale_workers import StaleWorkers
 from .watches.target_lookups import TargetLookupsWatch
@@ -127,6 +128,7 @@ class Attachment:
             Reentry(session, optimizers, self.schedules.alive),
             RandomWatch(session),
             StructureWatch(session),
+            SourceSlipsWatch(session),
             BufferWatch(session),
             GraphsAlive(session),
             OptimizerStateWatch(session, optimizers),

@@ -1,0 +1,150 @@
+"""Mistakes that stand in the source of what runs: a result that nobody takes, one module several times in a list.
+
+Source is read where a model is found and where the first losses go backward. What is told of a list was seen in the model too.
+"""
+
+import sys
+from collections import Counter
+from types import CodeType
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..script.frames import is_script, outside, shown
+from ..script.slips import running, slips
+from ..session.registry import ModuleEntry
+from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
+
+_MOST_FILES = 16
+_MOST_TOLD = 16
+_LOSSES = 3
+"""Backward passes from which it is seen which functions train."""
+
+
+class SourceSlipsWatch(Watch):
+    """Writes events of what was read in the source."""
+
+    name = "source-slips"
+    writes = ("events:result-discarded", "events:module-repeated")
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._files: set[str] = set()
+        self._told: set[tuple[str, int]] = set()
+        self._losses = 0
+
+    def listen(self, signals: Signals) -> None:
+        """Read the files of models, and those of the functions that train them."""
+        signals.model_found.connect(self.name, self._model)
+        signals.inner_model_found.connect(self.name, self._model)
+        signals.loss.connect(self.name, self._trains)
+
+    def _model(self, root: ModuleEntry) -> None:
+        model = root.ref()
+        if model is None:
+            return
+        forwards: dict[type[nn.Module], CodeType] = {}
+        for part in model.modules():
+            code = getattr(type(part).forward, "__code__", None)
+            if isinstance(code, CodeType) and self._readable(code.co_filename):
+                forwards[type(part)] = code
+        for file in sorted({code.co_filename for code in forwards.values()}):
+            inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
+            self._discarded(file, {"forward"}, model, inside)
+        self._repeated(model, {code.co_filename for code in forwards.values()})
+
+    def _trains(self, _loss: Tensor) -> None:
+        """The functions that call backward, from the innermost outwards."""
+        if self._losses >= _LOSSES:
+            return
+        self._losses += 1
+        frame = outside(sys._getframe(1))
+        functions: dict[str, set[str]] = {}
+        while frame is not None:
+            if self._readable(frame.f_code.co_filename):
+                functions.setdefault(frame.f_code.co_filename, set()).add(frame.f_code.co_name)
+            frame = frame.f_back
+        for file, names in functions.items():
+            self._discarded(file, names)
+
+    def _readable(self, file: str) -> bool:
+        if file not in self._files and len(self._files) < _MOST_FILES and is_script(file):
+            self._files.add(file)
+        return file in self._files
+
+    def _discarded(
+        self,
+        file: str,
+        roots: set[str],
+        model: nn.Module | None = None,
+        classes: dict[type[nn.Module], CodeType] | None = None,
+    ) -> None:
+        found = slips(file).discarded
+        ran = running(file, roots) if found else set[str]()
+        for slip in found:
+            if slip.function in ran and self._new(file, slip.line):
+                part = _part_of(model, classes or {}, slip.function, slip.line)
+                entry = None if part is None else self.session.catalogue.find(part)
+                self._tell(
+                    "result-discarded",
+                    f"{slip.text} gives a new tensor, which nobody takes",
+                    entry,
+                    {
+                        "text": slip.text,
+                        "target": slip.target,
+                        "called": slip.called,
+                        "method": slip.method,
+                        "in_place": hasattr(Tensor, f"{slip.called}_"),
+                        "place": f"{shown(file)}:{slip.line}",
+                        "function": slip.function,
+                    },
+                )
+
+    def _repeated(self, model: nn.Module, files: set[str]) -> None:
+        for holder in model.modules():
+            held = Counter(id(part) for part in holder._modules.values() if part is not None)
+            for key, times in held.items():
+                part = next(p for p in holder._modules.values() if id(p) == key)
+                if times < 2 or part is None or next(part.parameters(), None) is None:
+                    continue
+                for file in sorted(files):
+                    for slip in slips(file).repeated:
+                        if slip.made == type(part).__name__ and self._new(file, slip.line):
+                            self._tell(
+                                "module-repeated",
+                                f"{slip.text} is one module {times} times",
+                                self.session.catalogue.find(holder),
+                                {
+                                    "text": slip.text,
+                                    "element": slip.element,
+                                    "class": slip.made,
+                                    "times": times,
+                                    "place": f"{shown(file)}:{slip.line}",
+                                },
+                            )
+
+    def _new(self, file: str, line: int) -> bool:
+        if (file, line) in self._told or len(self._told) >= _MOST_TOLD:
+            return False
+        self._told.add((file, line))
+        return True
+
+    def _tell(self, event: str, words: str, entry: ModuleEntry | None, detail: dict[str, Any]) -> None:
+        self.session.rows.event(event, words, module_id=None if entry is None else entry.id, detail=detail)
+
+
+def _part_of(
+    model: nn.Module | None, classes: dict[type[nn.Module], CodeType], function: str, line: int
+) -> nn.Module | None:
+    """The first module of the class that holds the line: the one whose function of this name begins last before it."""
+    begins: dict[type[nn.Module], int] = {}
+    for cls, forward in classes.items():
+        code = getattr(cls.__dict__.get(function), "__code__", None)
+        if isinstance(code, CodeType) and code.co_filename == forward.co_filename and code.co_firstlineno <= line:
+            begins[cls] = code.co_firstlineno
+    if model is None or not begins:
+        return None
+    wanted = max(begins, key=lambda cls: begins[cls])
+    return next(part for part in model.modules() if type(part) is wanted)
