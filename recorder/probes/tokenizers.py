@@ -6,7 +6,8 @@ Anything that has ``encode`` will do; ``decode``, ``get_vocab`` and the attribut
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterable
+import string
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...schemas.files.probe_report import ProbeResult
@@ -16,6 +17,12 @@ _SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "s
 _SIDES = ("padding_side", "truncation_side", "model_max_length", "chat_template")
 
 _LENGTH = re.compile(r"len|width|size|max|\bn\b|pad")
+
+_PIECE = 8
+"""Letters of a word that is made of a text without blanks."""
+
+_UNKNOWN = "\N{SNOWMAN}"
+"""A letter that the texts of a training do not have."""
 
 Ids = Callable[[Any, str], list[int]]
 
@@ -78,7 +85,28 @@ def round_trip(tokenizer: Any, texts: Iterable[str]) -> ProbeResult:
         checked += 1
         if "".join(str(back).split()) != "".join(text.split()):
             return result(name, "doubtful", "tokenizer-loses", text=text[:80], back=str(back)[:80])
+        if (lost := _blank_lost(tokenizer, text)) is not None:
+            return result(name, "doubtful", "tokenizer-loses", text=lost[0], back=lost[1])
     return result(name, "passed", "tokenizer-returns", texts=checked) if checked else untried(name, "no-texts")
+
+
+def _blank_lost(tokenizer: Any, text: str) -> tuple[str, str] | None:
+    """(text with a blank, what comes back) where a blank between two words leaves no token behind: the texts of the batch then
+    have none. None too where any unknown letter is left out so, or none can be given."""
+    if len(text) < 2 * _PIECE or any(c.isspace() for c in text):
+        return None
+    one, two = text[:_PIECE], text[_PIECE : 2 * _PIECE]
+    try:
+        parts = ids_of(tokenizer, one) + ids_of(tokenizer, two)
+        if ids_of(tokenizer, f"{one} {two}") != parts:
+            return None
+        back = str(tokenizer.decode(parts))
+        with contextlib.suppress(Exception):
+            if ids_of(tokenizer, f"{one}{_UNKNOWN}{two}") == parts:
+                return None
+    except Exception:  # noqa: BLE001 — of a stranger's class
+        return None
+    return None if " " in back.strip() else (f"{one} {two}", back[:80])
 
 
 def padding_in_text(tokenizer: Any, texts: Iterable[str], paddings: Iterable[tuple[str, int]]) -> ProbeResult | None:
@@ -97,7 +125,31 @@ def padding_in_text(tokenizer: Any, texts: Iterable[str], paddings: Iterable[tup
             if count := inner.count(index):
                 facts: dict[str, Any] = {"embedding": embedding, "index": index, "count": count, "tokens": len(inner)}
                 return result("tokenizer-padding", "doubtful", "padding-is-a-token", text=text[:80], **facts)
+    for index, embedding in known.items():
+        for letter in _letters_with(tokenizer, index):
+            return result(
+                "tokenizer-padding",
+                "doubtful",
+                "padding-is-a-token",
+                text=letter,
+                embedding=embedding,
+                index=index,
+                count=1,
+                tokens=1,
+            )
     return result("tokenizer-padding", "passed", "padding-apart", texts=checked) if checked and known else None
+
+
+def _letters_with(tokenizer: Any, index: int) -> Iterator[str]:
+    """Letters whose token has this number, though an unknown letter has another one or is refused: those of a text of the batch
+    would be gone, where decoding leaves padding out."""
+    with contextlib.suppress(Exception):
+        if index in ids_of(tokenizer, _UNKNOWN):
+            return
+    for letter in string.digits + string.ascii_letters + string.punctuation + " ":
+        with contextlib.suppress(Exception):
+            if index in ids_of(tokenizer, letter):
+                yield letter
 
 
 def _without_ends(tokens: list[int], padding: int) -> list[int]:

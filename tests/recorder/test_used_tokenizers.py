@@ -71,8 +71,8 @@ def test_a_decoder_that_is_one_off_is_found_also_where_encode_wants_a_width(firs
         (0, "padding-apart"),
         (3, "padding-is-a-token"),
         (None, None),
-        (4, "padding-apart"),
-    ],  # the last one is at the ends alone
+        (4, "padding-is-a-token"),  # among the texts it is at the ends alone
+    ],
 )
 def test_a_letter_that_has_the_number_of_padding_is_found(padding, code):
     model = nn.Sequential(nn.Embedding(5, 4, padding_idx=padding))
@@ -82,6 +82,32 @@ def test_a_letter_that_has_the_number_of_padding_is_found(padding, code):
     else:
         assert found["tokenizer-padding"].code == code
         assert found["tokenizer-padding"].values.get("count", 1) == 1
+
+
+class Pieces:
+    """Words of two letters a piece, whose last piece carries the end of its word where ``ends`` says so; the rest is unknown."""
+
+    letters = "abcdefgh"
+
+    def __init__(self, ends, unknown):
+        self.ends, self.unknown = ends, unknown
+
+    def encode(self, text):
+        if self.unknown == "left out":
+            text = "".join(c for c in text if c in self.letters)
+        return [n for word in text.split() for n in (*map(self.letters.index, word), *([8] if self.ends else []))]
+
+    def decode(self, ids):
+        return "".join(" " if i == 8 else self.letters[i] for i in ids).strip()
+
+
+@pytest.mark.parametrize(
+    ("ends", "unknown", "outcome"),
+    [(True, "refused", "passed"), (False, "refused", "doubtful"), (False, "left out", "passed")],
+)
+def test_words_whose_ends_leave_no_token_are_found_where_no_text_of_the_batch_has_a_blank(ends, unknown, outcome):
+    found, _ = judged(None, torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7] * 3]), tokenizer=Pieces(ends, unknown))
+    assert found["tokenizer-round-trip"].outcome == outcome
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
