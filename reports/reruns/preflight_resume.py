@@ -15,9 +15,10 @@ from .preflight_facts import Fact
 _SAME = 1e-5
 """Relative distance of two sums over the same values: loading changes no bit, and adding in another order less."""
 
-_FARTHER = {True: 1.01, False: 1.25}
-"""Times the distance of an average from its model, or less than its inverse, from which it is another one; by whether the data
-are the same. Arithmetic: the same steps give the same distance. Convention: other batches change it by a tenth in a few steps."""
+_FARTHER = {True: 1.001, False: 1.25}
+"""Times the distance of an average from its model, or less than its inverse, from which it is another one; by whether the model
+has moved the same way. Arithmetic: the same steps give the same distance, but for rounding. Convention: other batches change it
+by a tenth in a few steps."""
 
 
 def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
@@ -135,20 +136,24 @@ def _schedulers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]
 def _copies(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
     """How far averages of the weights are from them, as many steps after the checkpoint in both."""
     query = (
-        "SELECT name, step - $first AS since, distance FROM copies WHERE rank = 0 AND step >= $first AND distance IS NOT NULL"
-        " ORDER BY step, name"
+        "SELECT name, step - $first AS since, distance, model_moved FROM copies WHERE rank = 0 AND step >= $first"
+        " AND distance IS NOT NULL ORDER BY step, name"
     )
-    then = {(r["name"], r["since"]): r["distance"] for r in before.rows(query, {"first": first})}
-    farther = _FARTHER[_batches(before, first) == _batches(after, 0)]
+    then = {(r["name"], r["since"]): r for r in before.rows(query, {"first": first})}
     for row in after.rows(query, {"first": 0}):
-        now, was = row["distance"], then.get((row["name"], row["since"]))
-        if was is not None and max(now, was) > farther * max(min(now, was), _SAME):
+        was = then.get((row["name"], row["since"]))
+        if was is None:
+            continue
+        moved = row["model_moved"] or 0.0
+        alike = moved > 0 and abs(moved - (was["model_moved"] or 0.0)) <= _SAME * moved
+        apart = sorted((row["distance"], was["distance"]))
+        if apart[1] > _FARTHER[alike] * max(apart[0], _SAME):
             words = say(
                 "{name} is {now} of the weights' size away from them after loading, and {then} where the checkpoint was saved: it"
                 " begins anew.",
                 name=row["name"],
-                now=number(now, 2),
-                then=number(was, 2),
+                now=number(row["distance"], 4),
+                then=number(was["distance"], 4),
             )
             return [("copy not restored", words)]
     return []
