@@ -27,8 +27,8 @@ _WRONG = 0.2
 
 _DIRECTIONS = 3
 
-_MOST_ELEMENTS = 4096
-"""Of one input of a custom Function that are checked."""
+_MOST_ELEMENTS = 1 << 23
+"""Of the inputs of a custom Function that are checked along directions: a dozen passes over 64 MiB of float64."""
 
 
 def directional(setting: Setting, directions: int = 3) -> Probe:
@@ -108,7 +108,7 @@ def custom_function(function: type[torch.autograd.Function], arguments: tuple[An
         return untried(name, "no-gradient-asked", function=shown)
     given = [g.clone().requires_grad_() if wanted else g for g, wanted in zip(given, asked, strict=True)]
     large = max(g.numel() for g, wanted in zip(given, asked, strict=True) if wanted) > 64
-    if sum(g.numel() for g, wanted in zip(given, asked, strict=True) if wanted) > 64 * _MOST_ELEMENTS:
+    if sum(g.numel() for g, wanted in zip(given, asked, strict=True) if wanted) > _MOST_ELEMENTS:
         return untried(name, "function-too-large", function=shown)
     try:
         if _is_step(function, given, asked):
