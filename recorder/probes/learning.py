@@ -55,6 +55,10 @@ rate well below the lowest loss, by a factor of ten (Smith 2017, arXiv:1506.0118
 _CLEAR = 0.3
 """Share of the loss that has to be gone there: a small dip may be the scatter of batches."""
 
+_BACK = 0.25
+"""Share of the fall by which the loss has risen again beyond its lowest point. Convention of this probe: a quarter is no scatter
+of smoothed losses that only rise."""
+
 _EVEN = 0.25
 """Share of a change by which the next one may be another, where a count makes both: a ramp that bends. Convention; two changes
 by chance are 1.7 times their own size apart."""
@@ -226,7 +230,8 @@ def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) 
     if diverged is not None and own * 3 >= diverged:
         return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
     half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
-    if own * _TURNS >= curve[lowest][0] and first - floor >= _CLEAR * abs(first):
+    turns = own * _TURNS >= curve[lowest][0] and first - floor >= _CLEAR * abs(first)
+    if turns and not _comes_back(curve[lowest:], floor + _BACK * (first - floor)):
         return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
     if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half:
         # a thousand times the rate is still not too much
@@ -234,6 +239,12 @@ def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) 
     if own * 300 <= low:
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **facts)
     return result(name, "passed", "lr-in-band", curve=curve, **facts)
+
+
+def _comes_back(curve: list[tuple[float, float]], level: float) -> bool:
+    """Whether the loss falls below a level again after it rose above it: then its lowest point was scatter, and no turn."""
+    above = next((i for i, (_, loss) in enumerate(curve) if loss > level), len(curve))
+    return any(loss < level for _, loss in curve[above:])
 
 
 def _raised(

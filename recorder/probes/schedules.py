@@ -15,6 +15,12 @@ _UNTOLD = 20_000
 """Steps over which a schedule without a length is looked at."""
 _GONE = 1e-3
 """Share of its peak below which a learning rate trains nothing to speak of: what it still has to go is a thousandth."""
+_FAR = 0.01
+"""Share of the optimizer's learning rate that the highest of a schedule does not reach. Convention of this probe: factors are
+meant to reach one, and a hundredth is none of these."""
+_STAND_IN = 0.5
+"""Learning rate of an optimizer from which it may stand in for one, so that the function gives the rate itself (Vaswani et al.
+2017, with a base of 1)."""
 _SHORT = 1_000
 """Optimizer steps within which a schedule that is over fits no run that is worth a preflight; a convention of this probe."""
 _LEAST_KNOWN = 2
@@ -56,13 +62,28 @@ def simulate(
     if not known and own is None:  # a function of the step that has come to zero has come to its end
         while len(rates) > _LEAST_KNOWN and rates[-1] == rates[-2] == 0.0:
             rates.pop()
-    found = _judged(name, kind, rates, own, known=known)
+    found = _far_below(_judged(name, kind, rates, own, known=known), scheduler)
     over = (
         _soon_over(found, rates, own, epoch)
         if by_step and not known and rates[found.values["peak_step"]] > 0
         else found
     )
     return found if over.outcome == "passed" else over
+
+
+def _far_below(found: ProbeResult, scheduler: Any) -> ProbeResult:
+    """A function that gives rates, or the factors of another rate, where LambdaLR multiplies the optimizer's own with it."""
+    given = max((float(rate) for rate in getattr(scheduler, "base_lrs", ())), default=0.0)
+    peak, steps = found.values.get("peak", 0.0), found.values.get("steps", 0)
+    if (
+        found.outcome == "passed"
+        and type(scheduler).__name__ == "LambdaLR"
+        and 0 < peak < _FAR * given
+        and given < _STAND_IN
+        and found.values["peak_step"] < steps - 1  # at the end it may still be warming up
+    ):
+        return result(found.probe, "doubtful", "schedule-far-below", found.curve, **found.values, given=given)
+    return found
 
 
 def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: int | None) -> ProbeResult:

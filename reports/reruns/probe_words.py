@@ -210,6 +210,11 @@ SENTENCES: dict[str, _Words] = {
         "{scheduler}: the learning rate is never above zero, or goes below it.", **v
     ),
     "schedule-zero": lambda v: say("{scheduler}: the learning rate is zero for {zeros} of {steps} steps.", **v),
+    "schedule-far-below": lambda v: say(
+        "{scheduler}: the learning rate is {peak} at most, and the optimizer was given {given}. LambdaLR multiplies: let its"
+        " function give factors of that rate, not rates.",
+        **v,
+    ),
     "schedule-gone": lambda v: say(
         "{scheduler} is stepped with every optimizer step: the learning rate is below a thousandth of {peak} after {gone} steps."
         " Count its length in optimizer steps, or step it once an epoch.",

@@ -14,6 +14,7 @@ from firstfault.recorder import probes
 from firstfault.recorder.probes import data_probes
 from firstfault.recorder.probes.first_batch import pictures, png
 from firstfault.recorder.probes.gradients import custom_function
+from firstfault.recorder.probes.learning import _band
 from firstfault.recorder.probes.random_states import random_states, set_random_states
 from firstfault.recorder.probes.schedules import simulate
 from torch import nn
@@ -273,6 +274,8 @@ def scheduled(make):
         (lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=100), 100, "schedule-simulated"),
         (lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=60), 100, "schedule-raises"),
         (lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: max(0.0, 1 - s / 40)), 100, "schedule-zero"),
+        (lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: 1e-3 * min(s / 10, 1)), 100, "schedule-far-below"),
+        (lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: min(s / 20_000, 1)), 100, "schedule-simulated"),
         (lambda o: torch.optim.lr_scheduler.StepLR(o, 30), 100, "schedule-simulated"),
         (lambda o: torch.optim.lr_scheduler.LinearLR(o, total_iters=400), 100, "schedule-never-falls"),
         (torch.optim.lr_scheduler.ReduceLROnPlateau, 100, "schedule-of-a-metric"),
@@ -280,6 +283,12 @@ def scheduled(make):
 )
 def test_a_schedule_is_simulated_to_the_end(make, steps, code):
     assert probes.simulate(scheduled(make), steps).code == code
+
+
+def test_a_function_that_gives_rates_is_right_where_the_optimizer_stands_in_with_one():
+    optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    noam = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 512**-0.5 * min((s + 1) ** -0.5, (s + 1) * 40**-1.5))
+    assert probes.simulate(noam, 100).code == "schedule-simulated"
 
 
 def test_simulating_leaves_scheduler_and_optimizer_where_they_are():
@@ -385,6 +394,13 @@ def test_a_rate_is_judged_by_where_the_loss_falls_and_turns(lr, code):
         model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), torch.optim.SGD(model.parameters(), lr)
     )
     assert probes.lr_range(made).code == code
+
+
+@pytest.mark.parametrize(("after", "code"), [([0.5, 0.8, 1.4], "lr-at-the-turn"), ([0.7, 0.5, 0.4, 0.9], "lr-in-band")])
+def test_a_lowest_loss_after_which_it_falls_again_is_no_turn(after, code):
+    losses = [1.0, 0.99, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, *after]
+    curve = [(10 ** (-6 + i / 4), loss) for i, loss in enumerate(losses)]
+    assert _band(1e-3, curve, None).code == code
 
 
 def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_cannot_learn():
