@@ -27,6 +27,9 @@ class Atom:
     """Whether it was split off a larger one."""
 
 
+_MANY = 3
+"""Axes of a tensor in which two that have exchanged their sizes are no other way of counting: the third is as it was."""
+
 Axis = tuple[Atom, ...]
 Axes = list[Axis]
 
@@ -105,9 +108,9 @@ def _places(shape: list[int], samples: int | None) -> Axes:
 def _viewed(node: Any, given: Axes | None, shape: list[int], samples: int | None) -> tuple[Axes | None, Mixed | None]:
     """Axes of a view, and what it mixes."""
     if given is None or prod(_size(axis) for axis in given) != prod(shape):
-        return None, None
+        return None, _exchanged(node, shape, samples)
     made: Axes = []
-    mixed: Mixed | None = None
+    mixed = _exchanged(node, shape, samples)
     for before, after in _blocks(given, shape):
         cut = _cut([atom for axis in before for atom in axis], after, samples)
         moved = _moved([axis for axis in before if _size(axis) > 1], [n for n in after if n > 1], cut)
@@ -117,6 +120,32 @@ def _viewed(node: Any, given: Axes | None, shape: list[int], samples: int | None
             cut = [(Atom(n, "unknown"),) for n in after]
         made += cut
     return made, mixed
+
+
+def _exchanged(node: Any, after: list[int], samples: int | None) -> Mixed | None:
+    """The samples and another axis with each other's size, the rest as it was: a view exchanges no axes. The last one may
+    have been split by heads: as many of a head's features as samples are chance."""
+    before = [int(n) for n in getattr(node, "_saved_self_sym_sizes", ())]
+    differ = [i for i, sizes in enumerate(zip(before, after, strict=False)) if sizes[0] != sizes[1]]
+    if (
+        samples is None
+        or len(before) != len(after)
+        or len(after) < _MANY
+        or len(differ) != 2
+        or differ[1] == len(after) - 1
+    ):
+        return None
+    i, j = differ
+    sizes = {before[i], before[j]}
+    if (
+        before[i] != after[j]
+        or before[j] != after[i]
+        or samples not in sizes
+        or 1 in sizes
+        or before.count(samples) > 1
+    ):
+        return None
+    return Mixed(node, before, after, samples)
 
 
 def _blocks(given: Axes, shape: list[int]) -> Iterator[tuple[Axes, list[int]]]:

@@ -62,6 +62,20 @@ def test_channels_and_time_exchanged_by_a_view_are_mixed() -> None:
     assert found((made.transpose(1, 2) @ torch.randn(24, 2)).sum()) == []
 
 
+@pytest.mark.parametrize(("samples", "told"), [(6, [("mixed", 6)]), (None, [])])
+def test_samples_and_frames_exchanged_by_a_view_are_mixed_whatever_made_them(samples, told) -> None:
+    made = nn.GRU(5, 24, batch_first=True)(torch.randn(6, 28, 5))[0].log_softmax(-1)
+
+    assert found((made.view(28, 6, 24) * torch.randn(28, 6, 24)).sum(), samples) == told
+    assert found((made.transpose(0, 1) * torch.randn(28, 6, 24)).sum(), samples) == []
+
+
+def test_a_relative_shift_of_as_many_queries_as_samples_is_well() -> None:
+    scores = nn.functional.pad(tokens(6, 6) @ torch.randn(WIDTH, 12), (1, 0))
+
+    assert found(scores.view(6, 13, 6).sum(), 6) == []
+
+
 def _picture() -> torch.Tensor:
     return nn.Conv2d(3, 16, 3, padding=1)(torch.randn(6, 3, 8, 8))
 
