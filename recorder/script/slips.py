@@ -19,10 +19,14 @@ _INTO = frozenset({"out", "inplace", "copy"})
 _OF_MODULES = frozenset({"torch", "F", "functional", "nn"})
 """Names under which torch's functions are called."""
 
-_WORTH = re.compile(rf"^[ \t]+[\w.\[\]]+\.(?:{'|'.join(sorted(_COMPUTE))})\(|\]\)?[ \t]*\*", re.MULTILINE)
+_WORTH = re.compile(
+    rf"^[ \t]+[\w.\[\]]+\.(?:{'|'.join(sorted(_COMPUTE))})\(|\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*", re.MULTILINE
+)
 """What a text has to hold before it is parsed."""
 
-_LARGEST = 400_000
+_LARGEST = 300_000
+"""Letters of a file: a parse takes half a second for each million."""
+
 _LONGEST = 100
 
 
