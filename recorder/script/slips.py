@@ -73,10 +73,13 @@ def slips(file: str) -> Slips:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return Slips()
+    shown = {id(statement) for statement in tree.body}  # a notebook shows the value of a cell's last statement
     left, again, called = list[Discarded](), list[Repeated](), set[tuple[str, str]]()
     for node, function in _nodes(tree, "<module>"):
         match node:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if name in _COMPUTE:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if (
+                name in _COMPUTE and id(node) not in shown
+            ):
                 found = _discarded(call, target, name, function)
                 if found is not None:
                     left.append(found)

@@ -45,6 +45,8 @@ def main():
         F.mse_loss(model(x), y).backward()
         optimizer.step()
 
+values = torch.randn(3)
+values.softmax(-1)
 main()
 """
 
