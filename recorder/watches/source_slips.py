@@ -47,8 +47,8 @@ class SourceSlipsWatch(Watch):
             return
         forwards: dict[type[nn.Module], CodeType] = {}
         for part in model.modules():
-            code = getattr(type(part).forward, "__code__", None)
-            if isinstance(code, CodeType) and self._readable(code.co_filename):
+            code = _code_of(type(part), "forward")
+            if code is not None and self._readable(code.co_filename):
                 forwards[type(part)] = code
         for file in sorted({code.co_filename for code in forwards.values()}):
             inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
@@ -133,6 +133,13 @@ class SourceSlipsWatch(Watch):
 
     def _tell(self, event: str, words: str, entry: ModuleEntry | None, detail: dict[str, Any]) -> None:
         self.session.rows.event(event, words, module_id=None if entry is None else entry.id, detail=detail)
+
+
+def _code_of(cls: type[nn.Module], function: str) -> CodeType | None:
+    """The code of a method as its class has it written; None where it is no Python function, as of a scripted module."""
+    found = next((vars(base)[function] for base in cls.__mro__ if function in vars(base)), None)
+    code = getattr(found, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _part_of(
