@@ -80,13 +80,13 @@ def slips(file: str) -> Slips:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if (
                 name in _COMPUTE and id(node) not in shown
             ):
-                found = _discarded(call, target, name, function)
+                found = _discarded(call, target, name, function, text)
                 if found is not None:
                     left.append(found)
             case ast.BinOp(left=ast.List(elts=[ast.Call(func=made) as element]), op=ast.Mult()) if name := _last_name(
                 made
             ):
-                again.append(Repeated(node.lineno, _shown(node), name, _shown(element)))
+                again.append(Repeated(node.lineno, _shown(node, text), name, _shown(element, text)))
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 called.add((function, name))
             case _:
@@ -114,7 +114,7 @@ def _nodes(node: ast.AST, function: str) -> Iterator[tuple[ast.expr | ast.stmt, 
         yield from _nodes(child, inside)
 
 
-def _discarded(call: ast.Call, target: ast.expr, name: str, function: str) -> Discarded | None:
+def _discarded(call: ast.Call, target: ast.expr, name: str, function: str, source: str) -> Discarded | None:
     root = target
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value
@@ -124,7 +124,7 @@ def _discarded(call: ast.Call, target: ast.expr, name: str, function: str) -> Di
     if not method and not call.args:
         return None
     kept = target if method else call.args[0]
-    return Discarded(call.lineno, function, _shown(call), _shown(kept), name, method)
+    return Discarded(call.lineno, function, _shown(call, source), _shown(kept, source), name, method)
 
 
 def _last_name(node: ast.expr) -> str:
@@ -135,6 +135,7 @@ def _last_name(node: ast.expr) -> str:
             return ""
 
 
-def _shown(node: ast.AST) -> str:
-    text = ast.unparse(node)
+def _shown(node: ast.AST, source: str) -> str:
+    """As the script has it written, in one line."""
+    text = " ".join((ast.get_source_segment(source, node) or "").split())
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -56,18 +56,10 @@ def _events(tmp_path: Path, **parts: str) -> tuple[list[tuple[object, ...]], lis
     for name, value in parts.items():
         text = text.replace(f"{{{name}}}", value)
     (tmp_path / "script.py").write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "firstfault",
-        "run",
-        "--quiet",
-        "--out",
-        str(tmp_path / "run"),
-        str(tmp_path / "script.py"),
-    ]
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, tmp_path / "script.py"]
     assert forked.run(command, cwd=tmp_path).returncode == 0
-    with Trace(tmp_path / "run") as trace:
+    with Trace(run) as trace:
         rows = trace.sql(
             "SELECT event, coalesce(m.module, '-'), e.detail ->> '$.text', e.detail ->> '$.place' FROM events e"
             " LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id"
@@ -87,7 +79,7 @@ def test_results_that_nobody_takes_and_a_list_of_one_module_are_named_with_their
     assert rows == [
         ("module-repeated", "", "[Block(8)] * 3", "script.py:29"),
         ("result-discarded", "-", "torch.clamp(x, -1, 1)", "script.py:34"),
-        ("result-discarded", "3", "scores.masked_fill(x > 0, -1000000000.0)", "script.py:20"),
+        ("result-discarded", "3", "scores.masked_fill(x > 0, -1e9)", "script.py:20"),
     ]
     assert {"result-discarded", "module-repeated"} <= set(causes)
 
