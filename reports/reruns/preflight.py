@@ -79,6 +79,8 @@ EXIT_CODES = {"go": 0, "stop": 1, "doubtful": 3}
 _RANK = {"untried": 0, "passed": 1, "doubtful": 2, "failed": 3}
 _SECOND_START_STEPS = 6
 """Steps of the second start: seeds, data order and the first updates show themselves in a few."""
+_SECOND_START_S = 6.0
+"""Seconds that these steps may take; at least half of them are made."""
 _REHEARSED = Path("epoch-end") / "checkpoints"
 """Where checkpoints of the rehearsed epoch wait for a start from them."""
 
@@ -88,7 +90,7 @@ _STEPS_AFTER = 4
 
 _TOTAL = 1.3
 """Times ``seconds`` that a preflight is to take, 78 of 60: with starts and ends that take longer than told it stays below 90."""
-_LEAST = 0.25
+_LEAST = 0.15
 """Of ``seconds`` that a start's steps get where reading the data has taken the time: fewer show nothing."""
 _ENDING_S = 30.0
 """Seconds that a script may take for its end, beyond its time."""
@@ -162,8 +164,8 @@ def preflight(
         # a script that came to its end in so few steps says itself how long its schedules are to be
         values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
         second = probing = None
-        compared = min(steps, _SECOND_START_STEPS)
         clock = _Clock.of(trace, began, seconds, trained)
+        compared = min(steps, clock.compared)
         resumes = resume_args is not None
         time_of_probes = clock.left(starts=2 + resumes, steps=compared + (1 + resumes) * _STEPS_AFTER)
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
@@ -211,7 +213,7 @@ def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fa
     run, again, rehearsed = folder / "run", folder / "second-start", folder / _REHEARSED
     try:
         if not not_saved_otherwise(rehearsed):
-            finish(record(script, run, steps=_SECOND_START_STEPS, seconds=seconds, resume=True), seconds)
+            finish(record(script, run, steps=since, seconds=seconds, resume=True), seconds)
             return resume(run)
         values = {"kept": str(rehearsed)}
         plan = ProbePlan(folder=str(folder / "resumed-plan"), intervention="rehearsed-checkpoints", values=values)
@@ -241,6 +243,12 @@ class _Clock:
         rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - starts * self.start - steps * self.step
         given = max(_LEAST * self.seconds, min(self.seconds, rest))
         return given if given >= _FEWEST_TRIALS * self.step else 0.0
+
+    @property
+    def compared(self) -> int:
+        """Steps of the second start that are held against the first start's."""
+        fit = int(_SECOND_START_S / self.step) if self.step else _SECOND_START_STEPS
+        return max(_SECOND_START_STEPS // 2, min(_SECOND_START_STEPS, fit))
 
     @property
     def patience(self) -> float:
