@@ -25,6 +25,10 @@ _TRUSTED = 0.05
 _WRONG = 0.2
 """Relative distance from autograd's value that neither rounding nor curvature explains where the differences agree to 0.05."""
 
+_ROUNDED = 8
+"""Multiples of the precision by which rounding moves a loss: 1e-6 of it in float32, 6 % in bfloat16, where nothing is left to
+compare."""
+
 _DIRECTIONS = 3
 
 _MOST_ELEMENTS = 1 << 23
@@ -43,6 +47,8 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
     if again.loss != base.loss and not setting.counted:
         return untried(name, "not-repeatable")
     generator = torch.Generator().manual_seed(0)
+    floats = [p.dtype for p in setting.parameters] + base.output_dtypes
+    rounded = _ROUNDED * max((torch.finfo(dtype).eps for dtype in floats), default=0.0)
     unsure = 0
     worst: tuple[float, float, float] | None = None
     for _ in range(directions):
@@ -55,7 +61,7 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
             found.append(slope)
             expected = sum(_dot(g, d) for g, d in zip(middle.gradients, direction, strict=True) if g is not None)
         near, far = found
-        noise = 1e-6 * abs(base.loss) / _DISTANCES[0]
+        noise = rounded * abs(base.loss) / _DISTANCES[0]
         scale = max(abs(near), abs(far), abs(expected))
         if scale <= 10 * noise or abs(near - far) > _TRUSTED * scale:
             unsure += 1

@@ -59,6 +59,10 @@ _BACK = 0.25
 """Share of the fall by which the loss has risen again beyond its lowest point. Convention of this probe: a quarter is no scatter
 of smoothed losses that only rise."""
 
+_GOES_ON = 0.25
+"""Share of the first half's fall that the second half has to add where a loss without a target still falls. Convention of this
+probe: an exponential fall keeps less once three quarters of it are done."""
+
 _EVEN = 0.25
 """Share of a change by which the next one may be another, where a count makes both: a ramp that bends. Convention; two changes
 by chance are 1.7 times their own size apart."""
@@ -75,6 +79,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
     if not setting.fixed_batch:
         return untried(name, "batch-not-fixed")
     shares: dict[float, float] = {}
+    aimed = bool(setting.targets)
     own: tuple[list[tuple[float, float]], dict[str, Any]] | None = None
     lowest: tuple[float, dict[str, Any]] | None = None
     """The lowest loss at other rates, and what belongs to it."""
@@ -88,6 +93,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
             if seen.loss is None:
                 return untried(name, "no-loss")
             losses.append(seen.loss)
+            aimed = aimed or bool(seen.targets)
             if not math.isfinite(seen.loss):
                 break
         if not math.isfinite(losses[0]):
@@ -115,7 +121,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         if lowest is None or reached < lowest[0]:
             lowest = reached, facts
         rates += _higher(rates, shares)
-    return _nowhere_halved(own or ([], {}), lowest, shares)
+    return _nowhere_halved(own or ([], {}), lowest, shares, aimed=aimed)
 
 
 def _higher(rates: list[float], shares: dict[float, float]) -> list[float]:
@@ -163,10 +169,16 @@ def _nowhere_halved(
     own: tuple[list[tuple[float, float]], dict[str, Any]],
     lowest: tuple[float, dict[str, Any]] | None,
     shares: dict[float, float],
+    *,
+    aimed: bool,
 ) -> ProbeResult:
-    """What of a loss that no learning rate has halved; ``shares`` is what each of them, the script's first, has left of it."""
+    """What of a loss that no learning rate has halved; ``shares`` is what each of them, the script's first, has left of it.
+    ``aimed``: it has a target."""
     name, (curve, facts) = "can-learn", own
     share, own_share = min(shares.values()), next(iter(shares.values()))
+    if not aimed and own_share <= _NOTHING and _goes_on(curve):
+        # a density's loss is known up to a constant: half of it is no mark, and its floor may lie anywhere
+        return result(name, "passed", "learns-slowly", curve, **facts)
     needed = _steps_needed(curve, lowest[0]) if lowest is not None and share <= _SLOWLY else None
     if lowest is not None and needed is not None:
         return result(name, "passed", "learns-steadily", curve, needed=needed, **lowest[1])
@@ -175,6 +187,12 @@ def _nowhere_halved(
     if lowest is not None and own_share > _NOTHING and share <= _SLOWLY:
         return _unmoved(curve, lowest[1])
     return result(name, "doubtful", "learns-too-slowly", curve, **facts)
+
+
+def _goes_on(curve: list[tuple[float, float]]) -> bool:
+    """Whether the second half of a curve still falls by a good part of what the first half has fallen."""
+    first, middle, last = curve[0][1], curve[len(curve) // 2][1], curve[-1][1]
+    return middle - last >= _GOES_ON * (first - middle) > 0
 
 
 def _steps_needed(curve: list[tuple[float, float]], there: float) -> int | None:

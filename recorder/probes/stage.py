@@ -194,6 +194,8 @@ class Stage:
             found: list[Tensor] = []
             replaced(output, lambda t: (found.append(t.detach().float().clone()) or t) if t.is_floating_point() else t)
             self.seen.outputs = found
+        if not self.seen.output_dtypes:
+            self.seen.output_dtypes = [t.dtype for t in tensors_of(output) if t.is_floating_point()]
         if self._modes:
             self._put_modes_back()
 

@@ -45,6 +45,8 @@ class Seen:
     loss: float | None = None
     inputs: list[Tensor] = field(default_factory=list[Tensor])
     outputs: list[Tensor] = field(default_factory=list[Tensor])
+    output_dtypes: list[torch.dtype] = field(default_factory=list["torch.dtype"])
+    """What the outputs were computed in, autocast or not; ``outputs`` are kept in float32."""
     gradients: list[Tensor | None] = field(default_factory=list["Tensor | None"])
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """What torch's own loss functions were given as target."""

@@ -180,6 +180,17 @@ def test_a_detached_branch_shows_as_a_wrong_gradient_and_its_twin_does_not():
     assert probes.gradients_right(bench(Scaled(detach=True))).code == "gradient-wrong"
 
 
+def test_differences_of_a_loss_in_bfloat16_say_nothing_of_autograd():
+    class Cast(nn.Sequential):
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return super().forward(x)
+
+    torch.manual_seed(0)
+    found = probes.gradients_right(bench(Cast(nn.Linear(6, 64), nn.GELU(), nn.Linear(64, 3))))
+    assert (found.outcome, found.code) == ("untried", "differences-disagree")
+
+
 @pytest.mark.parametrize(("drawn", "code"), [(False, "gradient-right"), (True, "gradient-wrong")])
 def test_a_latent_without_a_gradient_is_found_in_a_loss_whose_second_term_warms_up(drawn, code):
     class Variational(nn.Module):
@@ -601,6 +612,26 @@ def test_a_table_of_bigrams_that_learns_steadily_is_told_from_a_rate_that_teache
     )
     assert (found.outcome, found.code) == (outcome, code), found.values
     assert 500 < found.values.get("needed", 600) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("aimed", "outcome", "code"), [(False, "passed", "learns-slowly"), (True, "doubtful", "learns-too-slowly")]
+)
+def test_half_of_a_loss_is_no_mark_where_nothing_is_its_target(aimed, outcome, code):
+    torch.manual_seed(0)
+    model, x, offset = nn.Linear(4, 4), torch.randn(64, 4) + 1, torch.zeros(64)
+    nn.init.zeros_(model.weight).requires_grad_(False)
+
+    def log_density(m, b):
+        return 24 + ((b[0] - m(b[0])) ** 2 / 2).sum(1).mean()
+
+    def distance(m, b):
+        return F.l1_loss(log_density(m, b).expand(64), torch.zeros_like(b[1]))
+
+    optimizer = torch.optim.SGD([model.bias], lr=0.018)
+    batch = (x, offset) if aimed else (x,)
+    found = probes.can_learn(probes.Bench(model, batch, distance if aimed else log_density, optimizer))
+    assert (found.outcome, found.code) == (outcome, code), found.values
 
 
 def parity(dtype=torch.float32):
