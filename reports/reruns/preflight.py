@@ -32,8 +32,9 @@ AREAS = (
 )
 """What is answered, in this order; ten lines on a terminal."""
 
-_ASKED = {"MO004"}
-"""Advice on a run under way that is worth an answer before a long one: a part of the model that never gets a gradient."""
+_ASKED = {"MO004", "RE010"}
+"""Advice on a run under way that is worth an answer before a long one: a part of the model that never gets a gradient, a random
+state that returns."""
 AREA_OF = {
     "repeatable": "determinism",
     "precision": "cost",

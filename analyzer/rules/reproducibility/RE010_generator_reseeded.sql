@@ -1,0 +1,44 @@
+/*
+code = "RE010"
+name = "generator-reseeded"
+severity = "warning"
+phase = "step"
+signal = "rng"
+message = "At the end of step {step} torch's random state is bit by bit that of step {earlier}; it had moved on in between. In {again} of {steps} steps the state is one that was there before.{seeded_} What is drawn from there on was drawn before: order, dropout, noise."
+fix = "Seed once, before the training. Give an evaluation or a sampling its own torch.Generator, or put it into torch.random.fork_rng(), which brings the training's state back."
+explains = []
+[say.seeded_]
+by_script = " torch.manual_seed was called {calls} times during the training, last with {seed}."
+[params.least]
+value = 3
+unit = "steps"
+doc = "Steps whose random state had been there before."
+source = "convention: of this project, one or two follow a state that was put back once"
+[needs]
+columns = ["steps.rng"]
+[doc]
+what = "The generator's state returns to an earlier one while the same training goes on."
+why = "From a state that returns the same numbers are drawn again. The training sees the same few orders, noises and dropout masks over and over, which no loss shows."
+not_this = "A state that stays as it is, where nothing is drawn. Another training in the same process: an optimizer or a model was found in between. A state that was put back once."
+source = "Equality of 64 bits: a hash of the whole state; by chance it does not come back."
+*/
+WITH states AS (
+    SELECT rank, step, rng, lag(rng) OVER w AS before, min(step) OVER (PARTITION BY rank, rng) AS earlier,
+        count(*) OVER (PARTITION BY rank) AS steps
+    FROM steps WHERE completed AND rng IS NOT NULL
+    WINDOW w AS (PARTITION BY rank ORDER BY step)
+), returns AS (
+    SELECT s.* FROM states s
+    WHERE s.earlier < s.step AND s.rng <> s.before
+        AND NOT EXISTS (FROM events e WHERE e.rank = s.rank AND e.event IN ('optimizer-found', 'model-found')
+            AND e.step > s.earlier AND e.step <= s.step)
+), seeds AS (
+    SELECT rank, count(*) AS calls, arg_max(detail->>'seed', step) AS seed
+    FROM events WHERE event = 'seeded' AND step > 0 GROUP BY rank
+)
+SELECT r.rank, min(r.step) AS step, arg_min(r.earlier, r.step) AS earlier, count(*) AS again,
+    any_value(r.steps) AS steps, any_value(s.calls) AS calls, any_value(s.seed) AS seed, count(*) AS value,
+    CASE WHEN any_value(s.calls) > 0 THEN 'by_script' ELSE '' END AS seeded_
+FROM returns r LEFT JOIN seeds s USING (rank)
+GROUP BY r.rank
+HAVING count(*) >= $least
