@@ -1,5 +1,8 @@
 """The end of an epoch, rehearsed: a pass over the training data ends early, so that what comes after it runs once.
 
+The last batch of the pass is as small as the script's own last batch will be: one sample that is left over breaks batch norm
+and `squeeze()`.
+
 What is saved meanwhile goes to a folder of ours and is read from there again. A file that was there before is not written over,
 moved or removed: the script breaks off instead, and its user learns which file it was.
 """
@@ -11,10 +14,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch.utils.data import dataloader
+from torch import Tensor
+from torch.utils.data import BatchSampler, dataloader
 
 from ..session.patches import Patches
 from .checkpoints_aside import CheckpointsAside
@@ -26,11 +30,12 @@ _CHANGES = {"open": 1, "os.truncate": 1, "os.remove": 1, "os.rename": 2}
 
 
 class EpochShortened(Intervention):
-    """The DataLoader that feeds the training has no more batches from the step on, once: its next pass is a whole one."""
+    """The DataLoader that feeds the training has one small batch from the step on and no more, once: its next pass is whole."""
 
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
+        self.cut = False
         self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
         self.began = time.time()
 
@@ -42,13 +47,22 @@ class EpochShortened(Intervention):
             @functools.wraps(original)
             def following(iterator: Any) -> Any:
                 trains = torch.is_grad_enabled()
-                if trains and self.active and not self.ended and id(iterator) in fed:
+                ends = trains and self.active and not self.ended and id(iterator) in fed
+                left = _left_over(iterator) if ends and not self.cut else None
+                if ends and not left:
                     self.ended = True
                     raise StopIteration
                 batch = original(iterator)
                 if trains and not self.ended:
                     fed.add(id(iterator))
-                return batch
+                if not left:
+                    return batch
+                self.cut = True
+                shorter = _cut(batch, *left)
+                if shorter is None:
+                    self.ended = True
+                    raise StopIteration
+                return shorter
 
             return following
 
@@ -75,3 +89,29 @@ class EpochShortened(Intervention):
             moves = event == "os.rename" and stat.S_ISDIR(found.st_mode)
             if moves or (stat.S_ISREG(found.st_mode) and found.st_ctime < self.began):
                 raise PermissionError(f"{path} was there before: a rehearsal does not change it")
+
+
+def _left_over(iterator: Any) -> tuple[int, int] | None:
+    """Samples of the last batch and of the others, where the last one is smaller."""
+    batches = getattr(iterator, "_index_sampler", None)
+    if not isinstance(batches, BatchSampler) or batches.drop_last:
+        return None
+    try:
+        samples = len(batches.sampler)  # pyright: ignore[reportArgumentType]
+    except TypeError:  # a sampler without a length
+        return None
+    left = samples % batches.batch_size
+    return (left, batches.batch_size) if left else None
+
+
+def _cut(batch: Any, left: int, size: int) -> Any:
+    """The first samples of a batch; None for one that holds anything but tensors with a row for each sample."""
+    if isinstance(batch, Tensor):
+        return batch[:left] if batch.dim() and batch.shape[0] == size else None
+    if isinstance(batch, dict):
+        parts = {key: _cut(value, left, size) for key, value in cast("dict[Any, Any]", batch).items()}
+        return None if any(v is None for v in parts.values()) else parts
+    if type(batch) in {list, tuple}:
+        found = [_cut(value, left, size) for value in batch]
+        return None if any(v is None for v in found) else type(batch)(found)
+    return None

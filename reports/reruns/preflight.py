@@ -85,8 +85,9 @@ _SECOND_START_S = 6.0
 _REHEARSED = Path("epoch-end") / "checkpoints"
 """Where checkpoints of the rehearsed epoch wait for a start from them."""
 
-_STEPS_AFTER = 4
-"""Its steps after the end of an epoch that is rehearsed: rules that look for steps in a row ask for three."""
+_STEPS_AFTER = 5
+"""Its steps from there on where an epoch's end is rehearsed: its last batch, and four more. Rules that look for steps in a row
+ask for three."""
 
 
 _TOTAL = 1.3

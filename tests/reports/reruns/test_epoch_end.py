@@ -29,6 +29,30 @@ def test_one_pass_over_the_training_data_ends_at_the_step_and_the_next_is_whole(
     assert passes == [3, 6, 6]
 
 
+@pytest.mark.parametrize(("drop_last", "sizes"), [(False, [4, 4, 1]), (True, [4, 4])])
+def test_the_last_batch_before_the_end_is_as_small_as_the_scripts_own(drop_last, sizes):
+    step = 0
+    seen = []
+    with intervened("epoch-shortened", step=2, now=lambda: step):
+        for x, y in DataLoader(TensorDataset(torch.arange(41.0), torch.arange(41)), batch_size=4, drop_last=drop_last):
+            assert len(x) == len(y)
+            seen.append(len(x))
+            step += 1
+    assert seen == sizes
+
+
+def test_a_batch_whose_rows_are_not_its_samples_is_not_cut():
+    def joined(samples):
+        return torch.stack(samples, dim=1), [str(s) for s in samples]
+
+    step, seen = 0, []
+    with intervened("epoch-shortened", step=1, now=lambda: step):
+        for x, _ in DataLoader(torch.rand(9, 3), batch_size=2, collate_fn=joined):
+            seen.append(tuple(x.shape))
+            step += 1
+    assert seen == [(3, 2)]
+
+
 def test_a_checkpoint_goes_aside_and_is_read_from_there(tmp_path):
     path = tmp_path / "last.pt"
     torch.save({"a": 1}, path)
