@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,34 +35,28 @@ class EpochShortened(Intervention):
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
-        self.cut = False
         self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
         self.began = time.time()
 
     def install(self, patches: Patches) -> None:
         """Wrap the loaders' iterators, and what writes and reads files."""
-        fed: set[int] = set()
+        fed: dict[int, bool] = {}
+        """Iterator that feeds the training → whether its last batch will be smaller than this one."""
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def following(iterator: Any) -> Any:
-                trains = torch.is_grad_enabled()
-                ends = trains and self.active and not self.ended and id(iterator) in fed
-                left = _left_over(iterator) if ends and not self.cut else None
-                if ends and not left:
+                trains = torch.is_grad_enabled() and not self.ended
+                ends = trains and self.active and id(iterator) in fed
+                if ends and not fed[id(iterator)]:
                     self.ended = True
                     raise StopIteration
                 batch = original(iterator)
-                if trains and not self.ended:
-                    fed.add(id(iterator))
-                if not left:
+                if not trains:
                     return batch
-                self.cut = True
-                shorter = _cut(batch, *left)
-                if shorter is None:
-                    self.ended = True
-                    raise StopIteration
-                return shorter
+                shorter = _cut(batch, _left_over(iterator))
+                fed[id(iterator)] = shorter is not None and not ends
+                return shorter if ends and shorter is not None else batch
 
             return following
 
@@ -91,27 +85,24 @@ class EpochShortened(Intervention):
                 raise PermissionError(f"{path} was there before: a rehearsal does not change it")
 
 
-def _left_over(iterator: Any) -> tuple[int, int] | None:
-    """Samples of the last batch and of the others, where the last one is smaller."""
+def _left_over(iterator: Any) -> tuple[int, int]:
+    """Samples of the last batch, where it is smaller, else 0; and of the others."""
     batches = getattr(iterator, "_index_sampler", None)
-    if not isinstance(batches, BatchSampler) or batches.drop_last:
-        return None
-    try:
-        samples = len(batches.sampler)  # pyright: ignore[reportArgumentType]
-    except TypeError:  # a sampler without a length
-        return None
-    left = samples % batches.batch_size
-    return (left, batches.batch_size) if left else None
+    if not isinstance(batches, BatchSampler) or batches.drop_last or not isinstance(batches.sampler, Sized):
+        return 0, 0
+    return len(batches.sampler) % batches.batch_size, batches.batch_size
 
 
-def _cut(batch: Any, left: int, size: int) -> Any:
-    """The first samples of a batch; None for one that holds anything but tensors with a row for each sample."""
+def _cut(batch: Any, sizes: tuple[int, int]) -> Any:
+    """A batch cut to its first samples; None where that is no smaller batch, or where it holds anything but tensors with a row
+    for each sample."""
+    left, size = sizes
     if isinstance(batch, Tensor):
-        return batch[:left] if batch.dim() and batch.shape[0] == size else None
+        return batch[:left] if left and batch.dim() and batch.shape[0] == size else None
     if isinstance(batch, dict):
-        parts = {key: _cut(value, left, size) for key, value in cast("dict[Any, Any]", batch).items()}
+        parts = {key: _cut(value, sizes) for key, value in cast("dict[Any, Any]", batch).items()}
         return None if any(v is None for v in parts.values()) else parts
     if type(batch) in {list, tuple}:
-        found = [_cut(value, left, size) for value in batch]
+        found = [_cut(value, sizes) for value in batch]
         return None if any(v is None for v in found) else type(batch)(found)
     return None
