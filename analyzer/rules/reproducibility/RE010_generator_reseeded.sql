@@ -13,13 +13,13 @@ by_script = " torch.manual_seed was called {calls} times during the training, la
 value = 3
 unit = "steps"
 doc = "Steps whose random state had been there before."
-source = "convention: of this project, one or two follow a state that was put back once"
+source = "convention: of this project, fewer repeat next to nothing"
 [needs]
 columns = ["steps.rng"]
 [doc]
 what = "The generator's state returns to an earlier one while the same training goes on."
 why = "From a state that returns the same numbers are drawn again. The training sees the same few orders, noises and dropout masks over and over, which no loss shows."
-not_this = "A state that stays as it is, where nothing is drawn. Another training in the same process: an optimizer or a model was found in between. A state that was put back once."
+not_this = "A state that stays as it is, where nothing is drawn. Another training in the same process: an optimizer or a model was found in between. A training that goes back: weights were loaded in between. A state that was put back once, not by torch.manual_seed."
 source = "Equality of 64 bits: a hash of the whole state; by chance it does not come back."
 */
 WITH states AS (
@@ -28,17 +28,23 @@ WITH states AS (
     FROM steps WHERE completed AND rng IS NOT NULL
     WINDOW w AS (PARTITION BY rank ORDER BY step)
 ), returns AS (
-    SELECT s.* FROM states s
+    -- jump: the step before was no return from just before, so the state was put back here
+    SELECT s.*,
+        lag(s.earlier) OVER (PARTITION BY s.rank ORDER BY s.step) IS DISTINCT FROM s.earlier - 1 AS jump
+    FROM states s
     WHERE s.earlier < s.step AND s.rng <> s.before
-        AND NOT EXISTS (FROM events e WHERE e.rank = s.rank AND e.event IN ('optimizer-found', 'model-found')
-            AND e.step > s.earlier AND e.step <= s.step)
+        AND NOT EXISTS (FROM events e
+            WHERE e.rank = s.rank AND e.event IN ('optimizer-found', 'model-found', 'rolled-back')
+                AND e.step > s.earlier AND e.step <= s.step)
+        AND NOT EXISTS (FROM checkpoints c WHERE c.rank = s.rank AND c.action = 'weights'
+            AND c.step > s.earlier AND c.step <= s.step)
 ), seeds AS (
     SELECT rank, count(*) AS calls, arg_max(detail->>'seed', step) AS seed
     FROM events WHERE event = 'seeded' AND step > 0 GROUP BY rank
 )
 SELECT r.rank, min(r.step) AS step, arg_min(r.earlier, r.step) AS earlier, count(*) AS again,
     any_value(r.steps) AS steps, any_value(s.calls) AS calls, any_value(s.seed) AS seed, count(*) AS value,
-    CASE WHEN any_value(s.calls) > 0 THEN 'by_script' ELSE '' END AS seeded_
+    CASE WHEN any_value(s.calls) > 0 THEN 'by_script' END AS seeded_
 FROM returns r LEFT JOIN seeds s USING (rank)
 GROUP BY r.rank
-HAVING count(*) >= $least
+HAVING count(*) >= $least AND (count(*) FILTER (r.jump) > 1 OR any_value(s.calls) > 1)
