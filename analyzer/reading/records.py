@@ -51,7 +51,8 @@ def _exception_tensors(exit_: ExitRecord | None) -> list[dict[str, Any]]:
     if exit_ is None or exit_.exception is None:
         return []
     rows: list[dict[str, Any]] = []
-    for origin, tensors in (("input", exit_.exception.inputs), ("local", exit_.exception.locals)):
+    e = exit_.exception
+    for origin, tensors in (("input", e.inputs), ("local", e.locals), ("attribute", e.attributes)):
         for ordinal, tensor in enumerate(tensors):
             row = {"origin": origin, "ordinal": ordinal, "name": _text(tensor.get("name"))}
             row |= {"dtype": _text(tensor.get("dtype")), "device": _text(tensor.get("device"))}

@@ -48,6 +48,7 @@ def record_exception(session: Session, error: BaseException) -> None:
         user_frame=hide(_user_frame(frames) or "") or None,
         inputs=_call_inputs(call) if call is not None else [],
         locals=_local_tensors(frames),
+        attributes=_plain_tensors(module) if module is not None else [],
     )
     path = exception_path(session.run, rank, None if session.started else os.getpid())
     path.write_bytes(json_bytes(record))
@@ -110,6 +111,12 @@ def _call_inputs(frame: FrameType) -> list[dict[str, Any]]:
     args, kwargs = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
     named = [(str(i), a) for i, a in enumerate(args)] + [(str(k), v) for k, v in dict(kwargs).items()]
     return [describe_tensor(name, t) for name, t in named if isinstance(t, Tensor)][:_MOST_TENSORS]
+
+
+def _plain_tensors(module: nn.Module) -> list[dict[str, Any]]:
+    """Tensors that a module holds as ordinary attributes: `to` does not move them."""
+    held = [(name, value) for name, value in vars(module).items() if isinstance(value, Tensor)]
+    return [describe_tensor(name, tensor) for name, tensor in held[:_MOST_TENSORS]]
 
 
 def _local_tensors(frames: list[tuple[FrameType, int]]) -> list[dict[str, Any]]:

@@ -67,7 +67,9 @@ class _Activation:
 
 
 def _by_module(activations: list[_Activation]) -> Counter[int]:
-    return Counter(a.module_id for a in activations)
+    """Each memory once: a replayed CUDA graph puts its output into the same memory, in the same tensor, again and again."""
+    held = {(a.module_id, tensor.untyped_storage()._cdata) for a in activations if (tensor := a.ref()) is not None}
+    return Counter(module_id for module_id, _ in held)
 
 
 class HeldOutputs(Watch):

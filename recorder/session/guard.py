@@ -12,6 +12,7 @@ from ...schemas.files.secrets import Redactor
 from ..base.process_notes import note_process
 from ..base.terminal import warn
 from ..script.signal_handlers import raised_by_signal_handler
+from ..tensors.device import is_lost
 from . import row_checks
 from .budget import Budget, Kind
 from .row_checks import RowError
@@ -35,6 +36,8 @@ class Guard:
         """Parts that have failed."""
         self.faults = 0
         """How many those are."""
+        self._lost = False
+        """Whether a device was found to answer nothing more."""
         self.recorder_ns = 0
         """What the recorder took since the last row of `steps`."""
         self._entered = 0
@@ -108,6 +111,11 @@ class Guard:
         if row_checks.STRICT and isinstance(error, RowError):
             raise error
         self.off.add(part)
+        if is_lost(error):  # not the part's fault; the script's own next call to the device will say so
+            if not self._lost:
+                self._lost = True
+                self._rows.event("device-lost", f"{type(error).__name__}: {str(error).splitlines()[0][:_WORDS]}")
+            return
         self.faults += 1
         where = error.__traceback__
         while where is not None and where.tb_next is not None:

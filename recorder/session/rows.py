@@ -32,8 +32,9 @@ is."""
 _MOST_BUFFERED = 20_000
 """Rows of tensor_stats in the buffer that are written before their step ends."""
 
-_MOST_WAITING = 4
-"""Steps whose numbers may be on their way from a device; then the oldest is waited for."""
+_MOST_WAITING = 24
+"""Steps whose numbers may be on their way from a device; then the oldest is waited for. CUDA queues about a thousand launches and
+makes the host wait by itself beyond: fewer steps than these, but for steps of a few dozen launches."""
 
 
 class _Bundle:

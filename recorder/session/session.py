@@ -112,9 +112,7 @@ class Session:
             return
         if self.rows.journal is not None:
             began = perf_counter_ns()
-            self.signals.recording_ends.emit()
-            if self.rows.unfinished or self.step_row.losses:
-                self.write_step_row(optimizer_id=None, stepped=False, completed=False)
+            self.guard.guarded("close", self._end_unfinished)()
             self.rows.closing = True
             self._account(self.budget.account(max(self.position.step - 1, 0)))
             self._account([self._once("end", perf_counter_ns() - began)])
@@ -123,6 +121,11 @@ class Session:
             if not self.rows.dropped:
                 self.position.forget_rows()
         self.guard.alive = False
+
+    def _end_unfinished(self) -> None:
+        self.signals.recording_ends.emit()
+        if self.rows.unfinished or self.step_row.losses:
+            self.write_step_row(optimizer_id=None, stepped=False, completed=False)
 
     def abandon(self) -> None:
         """After a fork: the child must not write what belongs to its parent, and says so if it trains all the same. Where

@@ -1,6 +1,7 @@
 """Builds exit.json from what a dead run left: wait status, exception files, breadcrumbs, native stacks, memory."""
 
 import os
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import msgspec
 from ...schemas import STOPPED, ExceptionRecord, ExitRecord, LastPosition, captures_of, read_breadcrumb
 from ...schemas.files.layout import (
     JOURNAL,
+    OUTPUT_LOG,
     SUPERVISOR_RANK,
     breadcrumb_path,
     exception_paths,
@@ -27,6 +29,10 @@ the kill."""
 
 OOM_EXCEPTIONS = ("OutOfMemoryError",)
 """torch's exception for a device without memory; its qualified name differs between versions."""
+
+
+_ASSERTION = re.compile(rb"^\S+:\d+: ([^\n]{1,200}?): block: \[[^\n]{1,80}Assertion `([^\n]{1,200})` failed", re.MULTILINE)
+"""A line that CUDA prints for each thread whose assertion failed (CUDA C++ Programming Guide, Assertion)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ def _ending(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
         ended_ns=time.time_ns(),
         last_positions=last_positions(run),
         native_stack=_native_stacks(run),
+        device_assertion=_device_assertion(run),
         memory_peak_bytes=memory.peak_bytes,
         memory_limit_bytes=memory.limit_bytes,
         oom_kills=memory.oom_kills,
@@ -112,6 +119,15 @@ def _ending(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
     if record.exception.type.rpartition(".")[2] in OOM_EXCEPTIONS:
         record.status = "oom"
     return record
+
+
+def _device_assertion(run: Path) -> str | None:
+    """The first assertion of a kernel in what is kept of the script's output."""
+    try:
+        found = _ASSERTION.search((run / OUTPUT_LOG).read_bytes())
+    except OSError:
+        return None
+    return b": ".join(found.groups()).decode(errors="replace") if found else None
 
 
 def signal_name(number: int) -> str:

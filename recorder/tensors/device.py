@@ -1,14 +1,16 @@
 """Measure moments of tensors on an accelerator, without making the host wait for it.
 
-Each measured tensor gets a row in a page on its device. At the end of the step the page is copied to pinned memory on a stream
-of its own. The rows can be read once the event of that copy has come, usually during the next step. Until then a row of a table
-holds a `Late` value.
+Each measured tensor gets a row in a page of pinned host memory, into which the device writes by itself. The rows can be read once
+the event at the end of the step has come, usually during the next step. Until then a row of a table holds a `Late` value. Rows that
+were written before an error of the device (an assertion in a kernel, an illegal address) can still be read after it.
 
 The kernel is Triton's where there is one; else torch's operators compute the same moments, with several launches for each
 tensor.
 """
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +19,18 @@ from torch import Tensor
 from .moments import EMPTY, LATE_DEVICES, NOT_MEASURED, Moments
 
 COLUMNS = 8
+_WRITTEN = 7
+"""Column that is 1 where the device has written the row of a tensor."""
+
 _PAGE = 4096
 """Rows of a page: 256 KiB; a step with more takes another page."""
+
+_LOST = re.compile(
+    "device-side assert|illegal memory access|illegal instruction|illegal address|misaligned address|unspecified launch failure|"
+    "hardware stack error|invalid program counter|launch timed out|uncorrectable|unable to recover|device is lost",
+    re.IGNORECASE,
+)
+"""Errors after which CUDA answers every further call of the process with the same error (CUDA's own list of such errors)."""
 
 _CACHED_PLANS = 256
 """Sets of sizes; each output of a module that is measured alone has one."""
@@ -42,6 +54,11 @@ class Late:
         return self._value
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether an error says that the device answers nothing more to this process."""
+    return isinstance(error, RuntimeError) and "error" in str(error) and _LOST.search(str(error)) is not None
+
+
 def wait_for(value: Any) -> Any:
     """A value whose page has arrived (or that was never late); waits for the device where it has not."""
     while isinstance(value, (Late, LateMoments)):
@@ -55,10 +72,13 @@ def scalar_of(value: Tensor) -> "float | Late | None":
 
 
 def join_when_ready(values: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
-    """Join values: at once where all are known, else when they are."""
-    if any(isinstance(v, (Late, LateMoments)) for v in values):
-        return Late(lambda: join([wait_for(v) for v in values]))
-    return join(list(values))
+    """Join values: at once where all are known, else when they are. None where one of them is not known at all."""
+
+    def joined() -> Any:
+        known = [wait_for(v) for v in values]
+        return None if any(v is None for v in known) else join(known)
+
+    return Late(joined) if any(isinstance(v, (Late, LateMoments)) for v in values) else joined()
 
 
 class LateMoments:
@@ -78,10 +98,12 @@ class LateMoments:
         return self.compute().nonfinite if self.page.ready() else 0
 
     def compute(self) -> Moments:
-        """The moments; waits for the device where they have not arrived. Unknown once the page has been used again."""
-        if self.use != self.page.use:
+        """The moments; waits for the device where they have not arrived. Unknown once the page has been used again, and where
+        the device has not written them: it was lost before that."""
+        row = self.page.row(self.row) if self.use == self.page.use else None
+        if row is None or row[_WRITTEN] != 1:
             return NOT_MEASURED._replace(numel=self.numel)
-        nan, infinite, zero, low, high, total, squares, _ = self.page.values()[self.row]
+        nan, infinite, zero, low, high, total, squares, _ = row
         nan, infinite = int(nan), int(infinite)
         any_finite = nan + infinite < self.numel
         return Moments(
@@ -104,12 +126,14 @@ class Page:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.rows = torch.zeros(_PAGE, COLUMNS, dtype=torch.float64, device=device)
-        self.host = torch.zeros(_PAGE, COLUMNS, dtype=torch.float64, pin_memory=device.type == "cuda")
+        self.rows = torch.full((_PAGE, COLUMNS), torch.nan, dtype=torch.float64, pin_memory=device.type == "cuda")
+        """Memory of the host that the device can write to."""
         self.used = 0
         self.use = 0
         """How often the page has been used again."""
         self.event: torch.cuda.Event | None = None
+        self.lost = False
+        """Whether the device broke down before all rows were written."""
         self._values: list[list[float]] | None = None
         self._sealed = False
 
@@ -118,36 +142,52 @@ class Page:
         self.used += count
         return list(range(self.used - count, self.used))
 
-    def send(self, stream: torch.cuda.Stream | None) -> None:
-        """Start the copy to the host, after all that has been launched so far."""
+    def seal(self) -> None:
+        """The step is over: the rows are there when all that has been launched so far is done."""
         self._sealed = True
-        if stream is None:
-            self.host[: self.used].copy_(self.rows[: self.used])
-            return
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream):
-            self.host[: self.used].copy_(self.rows[: self.used], non_blocking=True)
-            self.event = torch.cuda.Event()
-            self.event.record(stream)
+        if self.device.type == "cuda":
+            self._ask(self._mark)
+
+    def _mark(self) -> None:
+        self.event = torch.cuda.Event()
+        self.event.record(torch.cuda.current_stream(self.device))
 
     def ready(self) -> bool:
         """Whether the rows have arrived; asking costs no wait."""
-        return self._sealed and (self.event is None or self.event.query())
+        return self._sealed and (self.event is None or self.lost or self._ask(self.event.query))
 
-    def values(self) -> list[list[float]]:
-        """All rows; waits where they have not arrived, and sends them first where nobody has yet."""
-        if not self._sealed:
-            return self.rows[: self.used].tolist()
+    def row(self, number: int) -> list[float]:
+        """A row; waits where it has not arrived."""
         if self._values is None:
-            if self.event is not None:
-                self.event.synchronize()
-            self._values = self.host[: self.used].tolist()
-        return self._values
+            if not self._sealed:
+                if self.device.type == "cuda":
+                    self._ask(partial(torch.cuda.synchronize, self.device))
+                return self.rows[number].tolist()
+            if not self.ready() and self.event is not None:
+                self._ask(self.event.synchronize)
+            self._values = self.rows[: self.used].tolist()
+        return self._values[number]
+
+    def scalar(self, number: int) -> float | None:
+        """The number of a row; None if the device was lost before it had written it."""
+        value = self.row(number)[0]
+        return None if self.lost and value != value else value
 
     def reuse(self) -> None:
         """Nobody asks for its rows any more."""
+        self.rows[: self.used] = torch.nan
         self.used, self.event, self._values, self._sealed = 0, None, None, False
         self.use += 1
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """What the device answers; True from one that is lost, which will write nothing more."""
+        try:
+            return question()
+        except RuntimeError as e:
+            if not is_lost(e):
+                raise
+            self.lost = True
+            return True
 
 
 class DeviceStatistics:
@@ -159,7 +199,6 @@ class DeviceStatistics:
         self._free: list[Page] = []
         self._page: Page | None = None
         self._full: list[Page] = []
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._plans: dict[tuple[int, ...], Any] = {}
         self._kernel = self._load_kernel()
 
@@ -188,16 +227,16 @@ class DeviceStatistics:
         page = self._room(1)
         (row,) = page.take(1)
         page.rows[row, 0].copy_(value.detach().reshape(()), non_blocking=True)
-        return Late(lambda: page.values()[row][0])
+        return Late(lambda: page.scalar(row))
 
     def seal(self) -> list[Page]:
-        """End of the step: send the pages in use; they come back through ``reuse`` when their rows are read."""
+        """End of the step: seal the pages in use; they come back through ``reuse`` when their rows are read."""
         pages, self._full = self._full, []
         if self._page is not None:
             pages.append(self._page)
             self._page = None
         for page in pages:
-            page.send(self._stream)
+            page.seal()
         return pages
 
     def reuse(self, page: Page) -> None:
@@ -216,7 +255,7 @@ class DeviceStatistics:
     def _fill(self, flats: list[Tensor], page: Page, rows: list[int]) -> None:
         if self._kernel is None or flats[0].dtype not in self._kernel.DTYPES:
             for flat, row in zip(flats, rows, strict=True):
-                page.rows[row].copy_(moments_row(flat))
+                page.rows[row].copy_(moments_row(flat), non_blocking=True)
             return
         key = tuple(flat.numel() for flat in flats)
         plan = self._plans.get(key)
@@ -257,7 +296,7 @@ def flat_of(x: Tensor) -> Tensor:
 
 
 def moments_row(flat: Tensor) -> Tensor:
-    """The same row by torch's operators: nan, inf, zero, min, max, sum, sum of squares, unused. Launches only."""
+    """The same row by torch's operators: nan, inf, zero, min, max, sum, sum of squares, 1. Launches only."""
     x = flat.to(torch.float64)
     finite = torch.isfinite(x)
     kept = torch.where(finite, x, 0.0)
@@ -270,7 +309,7 @@ def moments_row(flat: Tensor) -> Tensor:
             torch.where(finite, x, -torch.inf).amax(),
             kept.sum(),
             torch.dot(kept, kept),
-            torch.zeros((), dtype=torch.float64, device=x.device),
+            torch.ones((), dtype=torch.float64, device=x.device),
         ]
     )
 

@@ -3,7 +3,7 @@
 Two stages and no atomics, so that the same data gives the same bits: each program reduces a stretch of one tensor to a row
 of partial moments; then one program per tensor joins its rows. Nothing here waits for the device.
 
-Rows are float64: nan, inf, zero, min, max, sum, sum of squares; the last five over the finite elements. Sums are taken in
+Rows are float64: nan, inf, zero, min, max, sum, sum of squares, 1; zero to sum of squares over the finite elements. Sums are taken in
 float64 unless the elements are float16, whose squares float32 holds.
 """
 
@@ -15,7 +15,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 COLUMNS = 8
-"""Columns of a row; the seventh index is unused and keeps rows aligned to 64 bytes."""
+"""Columns of a row; the last is 1 once the row is written."""
 
 STRETCH = 1 << 14
 """Elements that one program of the first stage reads."""
@@ -117,6 +117,7 @@ def _joined(rows, firsts, counts, out, WIDTH: tl.constexpr):
     tl.store(slot + 4, tl.max(high, 0))
     tl.store(slot + 5, tl.sum(total, 0))
     tl.store(slot + 6, tl.sum(squares, 0))
+    tl.store(slot + 7, 1.0)
 
 
 _ELEMENT = {
@@ -148,13 +149,14 @@ class Plan:
 
 
 def launch(tensors: list[Tensor], plan: Plan, out: Tensor) -> None:
-    """Moments of tensors of one dtype and device, flat and dense, into ``out`` of shape (tensors, COLUMNS), contiguous."""
+    """Moments of tensors of one dtype and device, flat and dense, into ``out`` of shape (tensors, COLUMNS), contiguous,
+    which may lie in pinned memory of the host."""
     element, wide = _ELEMENT[tensors[0].dtype]
     if len(tensors) == 1:  # as outputs of modules are: a table of one address would be one more copy to the device
         _partial_of_one[(plan.programs,)](tensors[0], plan.numels, plan.rows, STRETCH=STRETCH, BLOCK=BLOCK, WIDE=wide)
     else:
         _partial[(plan.programs,)](
-            _to_device([t.data_ptr() for t in tensors], out.device),
+            _to_device([t.data_ptr() for t in tensors], tensors[0].device),
             plan.numels,
             plan.owners,
             plan.firsts,

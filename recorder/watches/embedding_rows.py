@@ -119,7 +119,7 @@ class EmbeddingWatch(Watch):
         if known.seen.device != indices.device:
             return
         # clamped: a wrong index is the script's own error, and is to be raised by its own lookup
-        known.seen[indices.detach().reshape(-1).clamp(0, known.rows - 1).long()] = True
+        known.seen.index_fill_(0, indices.detach().reshape(-1).clamp(0, known.rows - 1).long(), True)
         known.looked_up += indices.numel()
 
     def _write_rows(self) -> None:

@@ -51,7 +51,8 @@ class RunManifest(msgspec.Struct, kw_only=True):
 
 class ExceptionRecord(msgspec.Struct, kw_only=True):
     """The exception that ended a rank. ``inputs`` are the tensors that entered the module in flight, ``locals`` those of the
-    innermost frames: each {name, shape, dtype, device, min, max}."""
+    innermost frames, ``attributes`` plain tensors that the module holds beside its parameters and buffers: each {name, shape,
+    dtype, device, min, max}."""
 
     type: str
     message: str
@@ -65,6 +66,7 @@ class ExceptionRecord(msgspec.Struct, kw_only=True):
     user_frame: str | None = None
     inputs: list[dict[str, Any]] = []
     locals: list[dict[str, Any]] = []
+    attributes: list[dict[str, Any]] = []
 
 
 class EarlierAttempt(msgspec.Struct, kw_only=True):
@@ -111,6 +113,8 @@ class ExitRecord(msgspec.Struct, kw_only=True):
     exception: ExceptionRecord | None = None
     last_positions: list[LastPosition] = []
     native_stack: str | None = None
+    device_assertion: str | None = None
+    """What a kernel printed when a condition of it did not hold, as `kernel: condition`; null where none did."""
     memory_peak_bytes: int | None = None
     memory_limit_bytes: int | None = None
     oom_kills: int | None = None

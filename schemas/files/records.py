@@ -69,6 +69,9 @@ EXITS = Table(
         Column("traceback", STR, "The whole traceback."),
         Column("user_frame", STR, "Innermost frame outside libraries, as file:line in function."),
         Column("native_stack", STR, "Stacks that faulthandler wrote at a native crash."),
+        Column(
+            "device_assertion", STR, "What a kernel of the device printed when a condition failed, as kernel: condition."
+        ),
         Column("memory_peak_bytes", I64, "Largest memory use seen.", "bytes"),
         Column("memory_limit_bytes", I64, "Limit of the control group or host.", "bytes"),
         Column("oom_kills", I64, "oom_kill counter of the control group.", "kills"),
@@ -117,7 +120,10 @@ EXCEPTION_TENSORS = Table(
     "Tensors that were at hand when the exception was raised.",
     (
         Column(
-            "origin", STR, "input (entered the module in flight) or local (variable of one of the innermost frames)."
+            "origin",
+            STR,
+            "input (entered the module in flight), local (variable of one of the innermost frames), or attribute (of the module "
+            "in flight, neither parameter nor buffer).",
         ),
         Column("ordinal", I32, "Position among those of the same origin."),
         Column("name", STR, "Name of the argument or variable."),

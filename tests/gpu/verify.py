@@ -1,6 +1,6 @@
 """What only a device can show, in one table: that recording changes no bit, makes the host wait for nothing, and what it costs.
 
-    make gpu, or python tests/gpu/verify.py [--device cuda] [--seconds 420]
+    make gpu, or python tests/gpu/verify.py [--device cuda] [--seconds 420] [--parts identity waits …]
 
 Parts, each of which fails by itself:
 
@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -146,18 +147,21 @@ def waits(given: Given) -> Iterator[Line]:
                 attachment.attach()
                 for _ in range(given.warm):
                     step()
-                seen = waits_of(step, given)
+                told_of, seen = waits_of(step, given)
                 attachment.detach()
             for _ in range(3):
                 step()
-            plain = waits_of(step, given)
-            told, calls = ((a - b) / given.steps for a, b in zip(seen, plain, strict=True))
-            found = f"{told:g} told by torch, {calls:g} seen by the profiler"
+            told_of_plain, plain = waits_of(step, given)
+            told, calls = ((a.total() - b.total()) / given.steps for a, b in ((told_of, told_of_plain), (seen, plain)))
+            places = ", ".join(f"{place} {n / given.steps:g}" for place, n in (told_of - told_of_plain).most_common(8))
+            kinds = ", ".join(f"{call} {n / given.steps:g}" for call, n in (seen - plain).most_common())
+            found = f"{told:g} told by torch, {calls:g} seen by the profiler" + (f" ({places}; {kinds})" if told or calls else "")
             yield Line("waits", case, found, "0 a step", told <= 0 and calls <= 0)
 
 
-def waits_of(step: Step, given: Given) -> tuple[int, int]:
-    """Warnings of torch, and synchronising calls that the profiler has seen, in some steps."""
+def waits_of(step: Step, given: Given) -> tuple[Counter[str], Counter[str]]:
+    """In some steps: where torch warned of a wait, as file:line of the innermost Python frame, and the calls that wait, as the
+    profiler has seen them."""
     synchronize(given.device)
     torch.cuda.set_sync_debug_mode("warn")
     try:
@@ -172,8 +176,9 @@ def waits_of(step: Step, given: Given) -> tuple[int, int]:
     with torch.profiler.profile(activities=activities) as profiler:
         for _ in range(given.steps):
             step()
-    calls = sum(event.count for event in profiler.key_averages() if event.key in WAITS)
-    return sum("synchroniz" in str(warning.message) for warning in told), calls
+    calls = Counter({event.key: event.count for event in profiler.key_averages() if event.key in WAITS})
+    places = (f"{Path(w.filename).name}:{w.lineno}" for w in told if "synchroniz" in str(w.message))
+    return Counter(places), calls
 
 
 def cost(given: Given) -> Iterator[Line]:
@@ -353,11 +358,11 @@ PARTS: dict[str, Callable[[Given], Iterator[Line]]] = {
 """In the order in which they run: the last takes what time is left."""
 
 
-def lines_of(given: Given) -> Iterator[Line]:
-    """All rows; a part that raises is one that failed."""
-    for name, part in PARTS.items():
+def lines_of(given: Given, parts: list[str]) -> Iterator[Line]:
+    """All rows of some parts; a part that raises is one that failed."""
+    for name in parts:
         try:
-            yield from part(given)
+            yield from PARTS[name](given)
         except Exception as e:  # noqa: BLE001 — the other parts are wanted all the same
             yield Line(name, "", f"{type(e).__name__}: {e}", "", False)
 
@@ -368,6 +373,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small models and few steps: whether the script works")
     parser.add_argument("--seconds", type=float, default=420, help="after which the cost is measured by fewer pairs")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="only these")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print(f"no CUDA device: torch {torch.__version__} sees none here", file=sys.stderr)
@@ -378,7 +384,7 @@ def main() -> int:
     name = torch.cuda.get_device_name(options.device) if options.device.startswith("cuda") else options.device
     print(f"torch {torch.__version__} on {name}\n\n| part | case | found | wanted | |\n|---|---|---|---|---|")
     failed = 0
-    for line in lines_of(given):
+    for line in lines_of(given, options.parts):
         failed += line.good is False
         verdict = {True: "good", False: "FAILED", None: ""}[line.good]
         print(f"| {line.part} | {line.case} | {line.found} | {line.wanted} | {verdict} |", flush=True)

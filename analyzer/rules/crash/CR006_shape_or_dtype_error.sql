@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "forward"
 signal = "exception"
 message = "Tensors did not fit at step {step}{in_module_}: {short}. At hand were {tensors}{changed_}."
-fix = "Compare these shapes, dtypes and devices with what {place_} was built for. If they changed at this step, look at the collate function and the sample behind the batch."
+fix = "{remedy_}"
 explains = ["python-exception"]
 [say.in_module_]
 root = " in the root module"
@@ -17,6 +17,10 @@ model = "the model"
 named = "{module}"
 [say.changed_]
 field_of_the_batch = ", and field {field} of the batch changed from {old_shape} {old_dtype} (step {old_step}) to {shape} {dtype}"
+[say.remedy_]
+compare = "Compare these shapes, dtypes and devices with what {place_} was built for. If they changed at this step, look at the collate function and the sample behind the batch."
+devices = "Move what lies elsewhere: the batch with .to(device), what forward makes with device=x.device, constants of the model with register_buffer."
+attribute = "{attribute} of {place_} is a plain tensor on {attribute_device}: .to() moves parameters and buffers only. Register it with register_buffer, or make it in forward with device=x.device."
 [params.shown]
 value = 4
 unit = "tensors"
@@ -86,6 +90,12 @@ WITH raised AS (
     FROM change
     WHERE shape[2:] IS DISTINCT FROM old_shape[2:] OR dtype IS DISTINCT FROM old_dtype
     ORDER BY field LIMIT 1
+), stayed AS (
+    -- an attribute of the module in flight that lies elsewhere than what entered it
+    SELECT a.name AS attribute, a.device AS attribute_device FROM exception_tensors a
+    WHERE a.origin = 'attribute'
+      AND EXISTS (SELECT 1 FROM exception_tensors i WHERE i.origin = 'input' AND i.device <> a.device)
+    ORDER BY a.ordinal LIMIT 1
 )
 SELECT coalesce(r.rank, 0) AS rank,
     coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch,
@@ -100,5 +110,7 @@ SELECT coalesce(r.rank, 0) AS rank,
         END AS in_module_,
     CASE WHEN r.module <> '' THEN 'named' ELSE 'model' END AS place_, (FROM entered) AS tensors,
     CASE WHEN c.field IS NOT NULL THEN 'field_of_the_batch' END AS changed_,
-    c.field, c.shape, c.dtype, c.old_shape, c.old_dtype, c.old_step
-FROM raised r LEFT JOIN changed c ON true
+    c.field, c.shape, c.dtype, c.old_shape, c.old_dtype, c.old_step, s.attribute, s.attribute_device,
+    CASE WHEN NOT regexp_matches(r.exception_message, '(?i)same device|on device|expected device') THEN 'compare'
+        WHEN s.attribute IS NOT NULL THEN 'attribute' ELSE 'devices' END AS remedy_
+FROM raised r LEFT JOIN changed c ON true LEFT JOIN stayed s ON true

@@ -11,11 +11,17 @@ explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-
 outside = "{value:.0f} of {targets} are outside"
 blank = "{value:.0f} of {targets} targets are the blank of the CTC loss, which is no label"
 raised = "{exception}"
+asserted = "field {field} of the batch reaches from {lowest} to {highest} in step {step}, for the first time; then a kernel of the device found an index out of range"
 [params.blanks]
 value = 3
 unit = "looks"
 doc = "Looks at a CTC loss whose targets hold the blank."
 source = "convention: of this project, one target with a blank may be a mistake in the data, three are a choice of the blank"
+[params.behind]
+value = 16
+unit = "steps"
+doc = "Steps before the exception in which the batch may lie."
+source = "convention: of this project, a device is rarely more than a few steps behind the host"
 [params.shown]
 value = 200
 unit = "characters"
@@ -28,6 +34,7 @@ why = "On the CPU the loss raises; on CUDA the kernel asserts much later with a 
 not_this = "Targets equal to ignore_index, targets of losses without classes, and indices of embeddings."
 source = "Definition of the class-index losses of PyTorch."
 */
+-- detector: seen_or_raised
 WITH seen AS (
     SELECT b.rank, b.step, b.microbatch, b.seq, b.field AS tensor, b.out_of_range_count AS value, b.classes,
         b.min AS lowest, b.max AS highest, b.shape,
@@ -66,4 +73,28 @@ QUALIFY count(*) OVER (PARTITION BY rank) >= $blanks
 UNION ALL BY NAME
 -- an exception of a rank whose batch already shows it adds nothing
 SELECT * FROM raised r WHERE NOT EXISTS (SELECT 1 FROM seen s WHERE s.rank = r.rank AND s.step = r.step)
+-- detector: asserted_on_the_device
+WITH known AS (
+    -- classes of the loss, and the index that it ignores where one was seen
+    SELECT rank, arg_max(classes, step) AS classes, arg_max(list_product(shape), step) AS size
+    FROM batch_fields WHERE role = 'target' AND classes IS NOT NULL AND phase <> 'eval' GROUP BY rank
+), labels AS (
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.field, b.min AS lowest, b.max AS highest, b.shape, k.classes,
+        b.min < 0 OR b.max >= k.classes AS outside
+    FROM batch_fields b JOIN known k ON k.rank = b.rank
+    WHERE b.role IN ('field', 'input') AND b.dtype LIKE 'int%' AND b.phase <> 'eval'
+      AND list_product(b.shape) = k.size
+)
+SELECT l.rank, l.step, l.microbatch, l.seq, 'target' AS tensor, l.field,
+    CASE WHEN l.highest >= l.classes THEN l.highest ELSE l.lowest END AS value,
+    l.classes, l.lowest, l.highest, l.shape, 'asserted' AS evidence_
+FROM exits e JOIN labels l ON l.rank = coalesce(e.rank, 0)
+WHERE e.exception_message LIKE '%device-side assert%'
+  AND coalesce(e.device_assertion LIKE '%n_classes%', true)
+  AND l.outside AND l.step > e.step - $behind
+  AND NOT EXISTS (SELECT 1 FROM labels o WHERE o.rank = l.rank AND o.field = l.field
+      AND o.outside AND o.step <= e.step - $behind)
+  AND NOT EXISTS (SELECT 1 FROM batch_fields b WHERE b.rank = l.rank AND b.out_of_range_count > 0)
+QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.seq) = 1
+-- together
 ORDER BY step, rank, seq

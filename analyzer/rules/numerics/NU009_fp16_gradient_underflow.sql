@@ -45,15 +45,20 @@ value = 0.6
 unit = "of the steps"
 doc = "Share of the steps in which it is so."
 source = "convention: of this project, six of ten"
+[params.smallest]
+value = 5.96e-8
+doc = "Smallest number of float16 above zero."
+source = "arithmetic: 2^-24"
 [needs]
 tables = ["steps", "tensor_stats"]
 columns = ["tensor_stats.zero_count"]
 [doc]
-what = "In most steps more than half of all elements of float16 gradients are exactly zero. These are gradients of weights, or of activations under autocast. The largest element of these tensors is below the smallest normal number of float16. The others are a few steps above zero. Or nearly all elements are zero or subnormal, in tensors that have lost half of their digits."
+what = "In most steps more than half of all elements of float16 gradients are exactly zero. These are gradients of weights, or of activations under autocast. The largest element of these tensors is below the smallest normal number of float16. The others are a few steps above zero. Or nearly all elements are zero or subnormal, in tensors that have lost half of their digits. Or all are zero, from the model's output on, and the loss is smaller than the smallest number of float16 for each element of that output."
 why = "What is smaller than 6e-8 becomes zero in float16. Those weights get no gradient."
 not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler. Losses that have fallen to nearly nothing."
 source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
 */
+-- detector: most_of_them
 WITH half AS (
     SELECT rank, tensor_id, kind
     FROM tensors
@@ -97,4 +102,22 @@ FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step
 WHERE j.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
 GROUP BY j.rank, f.step
 HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= $most * count(*)
-ORDER BY f.step, j.rank
+-- detector: all_of_them
+WITH at_output AS (
+    -- of every model: the gradient at the output of the module that runs last
+    SELECT s.rank, s.step, max_by(s.zero_count = s.numel, m.call_order) AS zero, max_by(s.numel, m.call_order) AS numel,
+        max_by(t.dtype, m.call_order) AS dtype
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    GROUP BY s.rank, s.step
+)
+SELECT o.rank, min(o.step) AS step, 1.0 AS value, percent_of(1.0) AS percent, 'zero' AS which_, 0.0 AS largest,
+    count(*) AS bad, count(*) AS total
+FROM at_output o JOIN step_series t ON t.rank = o.rank AND t.step = o.step
+WHERE o.dtype = 'float16' AND o.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
+GROUP BY o.rank
+HAVING bool_and(coalesce(o.zero, false) AND t.loss <> 0 AND abs(t.loss) < o.numel * $smallest)
+    AND count(*) >= $least
+-- together
+ORDER BY step, rank

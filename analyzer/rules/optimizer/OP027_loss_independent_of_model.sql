@@ -12,6 +12,10 @@ value = 6
 unit = "steps"
 doc = "Measured steps without a break, to the end of the run."
 source = "convention: of this project, fewer may be an odd branch"
+[params.smallest]
+value = 5.96e-8
+doc = "Smallest number of float16 above zero."
+source = "arithmetic: 2^-24"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["gradient", "activation_gradient"]
@@ -19,13 +23,16 @@ steps = 8
 [doc]
 what = "A loss is not zero, but its gradient is exactly zero to the end of the run. The gradient exists, and is zero at every output of the model and in every parameter."
 why = "Whatever the model puts out, the loss stays the same: nothing can be learned from it."
-not_this = "A loss that is zero, as a hinge whose margin is met. Layers that died inside the model, since the gradient at the output is not zero there. Steps in which a part gets a gradient."
+not_this = "A loss that is zero, as a hinge whose margin is met. Layers that died inside the model, since the gradient at the output is not zero there. Steps in which a part gets a gradient. A loss so small that float16 rounds its gradient to zero."
 source = "Exact zeros and persistence."
 */
 WITH at_outputs AS (
     -- of every module: the one that runs last gives the model's output
     SELECT s.rank, s.step, max_by(m.module, m.call_order) AS module, max_by(m.model, m.call_order) AS model,
-        bool_and(s.sum_sq = 0 AND s.nan_count + s.inf_count = 0) AS zero
+        bool_and(s.sum_sq = 0 AND s.nan_count + s.inf_count = 0) AS zero,
+        -- what float16 rounds to zero, where a gradient is as large as the loss spread over the output
+        CASE WHEN max_by(t.dtype, m.call_order) = 'float16' THEN max_by(s.numel, m.call_order) * $smallest END
+            AS vanishes
     FROM tensor_stats s
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
@@ -39,6 +46,7 @@ WITH at_outputs AS (
     SELECT o.rank, o.step, o.module, o.model, p.parameters, o.zero
         AND p.zero
         AND s.loss <> 0
+        AND coalesce(abs(s.loss) >= o.vanishes, true)
         AND isfinite(s.loss) AS independent, s.loss
     FROM at_outputs o JOIN at_parameters p ON p.rank = o.rank AND p.step = o.step
     JOIN (SELECT rank, step, any_value(loss) AS loss
