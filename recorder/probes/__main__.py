@@ -5,13 +5,14 @@ import sys
 
 from ...schemas.files.probe_report import ENV_PLAN
 from ..supervisor.torch_process import INJECT
+from .kernels import WORKSPACE
 
 
 def main() -> None:
     """Become the script, with the plan in the environment and our sitecustomize in front of PYTHONPATH."""
     plan, *command = sys.argv[1:]
     path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH", "")]))
-    environment = {**os.environ, ENV_PLAN: os.path.abspath(plan), "PYTHONPATH": path}  # noqa: PTH100
+    environment = {**WORKSPACE, **os.environ, ENV_PLAN: os.path.abspath(plan), "PYTHONPATH": path}  # noqa: PTH100
     os.execve(sys.executable, [sys.executable, *command], environment)  # noqa: S606 — no shell is wanted
 
 

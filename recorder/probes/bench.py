@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
 from . import data_probes, dependence, gradients, learning
+from .kernels import repeatable_kernels
 from .random_states import random_states, set_random_states
 from .stage import Stage, Start, replaced, storage_of, tensors_of
 from .trial import Probe, Seen, Setting, Trial
@@ -101,9 +102,10 @@ class Bench:
         """Run a probe to its result; everything is as before afterwards."""
         before = random_states()
         try:
-            trial = next(probe)
-            while True:
-                trial = probe.send(self.run(trial))
+            with repeatable_kernels():
+                trial = next(probe)
+                while True:
+                    trial = probe.send(self.run(trial))
         except StopIteration as e:
             return e.value
         finally:

@@ -32,6 +32,7 @@ from ..session.patches import Patches
 from .bench import PROBES
 from .first_batch import pictures
 from .gradients import custom_function
+from .kernels import repeatable_kernels
 from .learning import STEPS
 from .random_states import random_states
 from .schedules import simulate
@@ -101,6 +102,7 @@ class ScriptLoop:
         self._driven_since = 0.0
         self._in_backward = False
         self._over = False
+        self._kernels = contextlib.ExitStack()
         self._ending = threading.Lock()
 
     # -- putting it in ----------------------------------------------------------------------------------------------------
@@ -295,8 +297,10 @@ class ScriptLoop:
         rates = [_rate(o) for o in self.order]
         self.setting = setting = Setting([n for n, _ in named.values()], [p for _, p in named.values()], max(rates))
         setting.optimizers = len(self.order)
+        setting.one_model = models[0] is models[-1]
         setting.total_steps = self.plan.values.get("total_steps")
         self._choose_batch(setting)
+        self._kernels.enter_context(repeatable_kernels())
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
         self.stage.same_batch = self.first is None
         setting.from_loader = self.first is not None

@@ -65,6 +65,8 @@ class Setting:
     lr: float
     """The learning rate that the optimizer was made with, or a schedule's largest so far."""
     optimizers: int = 1
+    one_model: bool = True
+    """Whether what is entered first puts out last: a discriminator's input does not reach the generator's output."""
     batch_size: int | None = None
     """Known for certain: it is what a DataLoader with torch's own collate function put together."""
     steps: int = 60

@@ -31,7 +31,9 @@ OOM_EXCEPTIONS = ("OutOfMemoryError",)
 """torch's exception for a device without memory; its qualified name differs between versions."""
 
 
-_ASSERTION = re.compile(rb"^\S+:\d+: ([^\n]{1,200}?): block: \[[^\n]{1,80}Assertion `([^\n]{1,200})` failed", re.MULTILINE)
+_ASSERTION = re.compile(
+    rb"^\S+:\d+: ([^\n]{1,200}?): block: \[[^\n]{1,80}Assertion `([^\n]{1,200})` failed", re.MULTILINE
+)
 """A line that CUDA prints for each thread whose assertion failed (CUDA C++ Programming Guide, Assertion)."""
 
 

@@ -1,8 +1,8 @@
 """Measure moments of tensors on an accelerator, without making the host wait for it.
 
-Each measured tensor gets a row in a page of pinned host memory, into which the device writes by itself. The rows can be read once
-the event at the end of the step has come, usually during the next step. Until then a row of a table holds a `Late` value. Rows that
-were written before an error of the device (an assertion in a kernel, an illegal address) can still be read after it.
+Each measured tensor gets a row in a page of pinned host memory, into which the device writes by itself. The rows can be read
+once the event at the end of the step has come, usually during the next step. Until then a row of a table holds a `Late` value.
+Rows that were written before an error of the device (an assertion in a kernel, an illegal address) can be read after it too.
 
 The kernel is Triton's where there is one; else torch's operators compute the same moments, with several launches for each
 tensor.
@@ -11,6 +11,7 @@ tensor.
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import isnan
 from typing import Any
 
 import torch
@@ -171,7 +172,7 @@ class Page:
     def scalar(self, number: int) -> float | None:
         """The number of a row; None if the device was lost before it had written it."""
         value = self.row(number)[0]
-        return None if self.lost and value != value else value
+        return None if self.lost and isnan(value) else value
 
     def reuse(self) -> None:
         """Nobody asks for its rows any more."""

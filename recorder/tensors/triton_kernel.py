@@ -3,8 +3,8 @@
 Two stages and no atomics, so that the same data gives the same bits: each program reduces a stretch of one tensor to a row
 of partial moments; then one program per tensor joins its rows. Nothing here waits for the device.
 
-Rows are float64: nan, inf, zero, min, max, sum, sum of squares, 1; zero to sum of squares over the finite elements. Sums are taken in
-float64 unless the elements are float16, whose squares float32 holds.
+Rows are float64: nan, inf, zero, min, max, sum, sum of squares, 1. From zero to sum of squares they are over the finite elements.
+Sums are taken in float64 unless the elements are float16, whose squares float32 holds.
 """
 
 from itertools import accumulate

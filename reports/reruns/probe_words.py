@@ -112,6 +112,11 @@ SENTENCES: dict[str, _Words] = {
         " steps in the loss, as a warm-up does, and nothing is left to chance.",
         **v,
     ),
+    "order-differs": lambda v: say(
+        "The same iteration twice gave the gradient of {parameter} up to {share:.2g} of its norm: CUDA adds in an order that"
+        " changes.",
+        **v,
+    ),
     "gradient-differs": lambda v: say(
         "The same iteration twice gave another gradient of {parameter} (by {share} of its norm).", **v
     ),
@@ -261,6 +266,7 @@ SENTENCES: dict[str, _Words] = {
     "no-outputs-by-token": lambda _: say("not tried: the output has no dimension of tokens"),
     "target-unknown": lambda _: say("not tried: no loss function of torch was given a target"),
     "targets-all-equal": lambda _: say("not tried: all targets of the batch are equal"),
+    "other-model": lambda _: say("not tried: what enters the first model does not reach the output of the last"),
     "several-optimizers": lambda v: say("not tried: {optimizers} optimizers train against each other", **v),
     "several-backwards": lambda v: say("not tried: an iteration has {backwards} backwards", **v),
     "batch-not-fixed": lambda _: say(

@@ -70,7 +70,9 @@ EXITS = Table(
         Column("user_frame", STR, "Innermost frame outside libraries, as file:line in function."),
         Column("native_stack", STR, "Stacks that faulthandler wrote at a native crash."),
         Column(
-            "device_assertion", STR, "What a kernel of the device printed when a condition failed, as kernel: condition."
+            "device_assertion",
+            STR,
+            "What a kernel of the device printed when a condition failed, as kernel: condition.",
         ),
         Column("memory_peak_bytes", I64, "Largest memory use seen.", "bytes"),
         Column("memory_limit_bytes", I64, "Limit of the control group or host.", "bytes"),

@@ -155,7 +155,9 @@ def waits(given: Given) -> Iterator[Line]:
             told, calls = ((a.total() - b.total()) / given.steps for a, b in ((told_of, told_of_plain), (seen, plain)))
             places = ", ".join(f"{place} {n / given.steps:g}" for place, n in (told_of - told_of_plain).most_common(8))
             kinds = ", ".join(f"{call} {n / given.steps:g}" for call, n in (seen - plain).most_common())
-            found = f"{told:g} told by torch, {calls:g} seen by the profiler" + (f" ({places}; {kinds})" if told or calls else "")
+            found = f"{told:g} told by torch, {calls:g} seen by the profiler" + (
+                f" ({places}; {kinds})" if told or calls else ""
+            )
             yield Line("waits", case, found, "0 a step", told <= 0 and calls <= 0)
 
 

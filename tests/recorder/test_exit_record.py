@@ -114,3 +114,18 @@ def test_the_module_in_flight_is_named_and_the_file_reads_back(tmp_path, statuse
     assert position.module == "blocks.0.\n<script>名🔥\"'"
     assert exit_.native_stack == "rank=0000\nFatal Python error: Segmentation fault"
     assert exit_.recorded_ranks == 1
+
+
+def test_the_assertion_of_a_kernel_is_read_from_the_output(tmp_path: Path, statuses) -> None:
+    line = (
+        "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1255: indexSelectSmallIndex: block: [0,0,0], thread: [{},0,0] "
+    )
+    (tmp_path / "output.log").write_text(
+        "step 3\n" + "".join(line.format(i) + "Assertion `srcIndex < srcSelectDimSize` failed.\n" for i in range(32))
+    )
+    assert (
+        build_exit(tmp_path, statuses["1"], CALM).device_assertion
+        == "indexSelectSmallIndex: srcIndex < srcSelectDimSize"
+    )
+    (tmp_path / "output.log").write_text("AssertionError: Assertion `x` failed\n")
+    assert build_exit(tmp_path, statuses["1"], CALM).device_assertion is None

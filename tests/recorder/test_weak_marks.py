@@ -1,7 +1,10 @@
 """What is held from earlier steps is counted as it is, and looking does not cost more where there is more of it."""
 
+import weakref
 from collections import Counter
 
+import torch
+from firstfault.recorder.memory.held_outputs import _Activation, _by_module
 from firstfault.recorder.memory.weak_marks import Followed, Mark, Marks
 
 
@@ -74,3 +77,12 @@ def test_many_things_are_looked_at_in_turn_and_all_are_found_gone_in_the_end() -
         count = followed.before(step)["things"]
     assert count == len(followed) == 1000
     assert sorted(t.step for t in gone) == list(range(4000))
+
+
+def test_an_output_that_is_the_same_memory_again_is_held_once() -> None:
+    again, other = torch.ones(3), torch.zeros(3)
+    held = [_Activation(step, 1, weakref.ref(again)) for step in range(5)] + [_Activation(5, 1, weakref.ref(other))]
+    assert _by_module(held) == {1: 2}
+    assert _by_module([*held, _Activation(5, 2, weakref.ref(again))]) == {1: 2, 2: 1}
+    del other
+    assert _by_module(held) == {1: 1}

@@ -68,10 +68,8 @@ WITH raised AS (
         AS tensors
     FROM exception_tensors
     -- without a module in flight the variables of the innermost frame say the most
-    WHERE ordinal < $shown
-      AND origin = CASE WHEN EXISTS (SELECT 1
-          FROM exception_tensors
-          WHERE origin = 'input') THEN 'input' ELSE 'local' END
+    WHERE ordinal < $shown AND origin = CASE
+        WHEN EXISTS (SELECT 1 FROM exception_tensors WHERE origin = 'input') THEN 'input' ELSE 'local' END
 ), batch_now AS (
     SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq
     FROM batches b
@@ -102,8 +100,7 @@ SELECT coalesce(r.rank, 0) AS rank,
     coalesce(r.phase, 'forward') AS phase,
     r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message,
         r.module_class, r.user_frame,
-    r.exception_type || ': ' || rtrim(first_line(r.exception_message),
-        '.') AS short,
+    r.exception_type || ': ' || rtrim(first_line(r.exception_message), '.') AS short,
     CASE
         WHEN r.module = '' THEN CASE WHEN r.module_class IS NULL THEN 'root' ELSE 'root_classed' END
         WHEN r.module IS NOT NULL THEN CASE WHEN r.module_class IS NULL THEN 'named' ELSE 'classed' END
@@ -111,6 +108,7 @@ SELECT coalesce(r.rank, 0) AS rank,
     CASE WHEN r.module <> '' THEN 'named' ELSE 'model' END AS place_, (FROM entered) AS tensors,
     CASE WHEN c.field IS NOT NULL THEN 'field_of_the_batch' END AS changed_,
     c.field, c.shape, c.dtype, c.old_shape, c.old_dtype, c.old_step, s.attribute, s.attribute_device,
-    CASE WHEN NOT regexp_matches(r.exception_message, '(?i)same device|on device|expected device') THEN 'compare'
+    CASE WHEN NOT regexp_matches(r.exception_message, '(?i)same device|on device|expected device')
+        THEN 'compare'
         WHEN s.attribute IS NOT NULL THEN 'attribute' ELSE 'devices' END AS remedy_
 FROM raised r LEFT JOIN changed c ON true LEFT JOIN stayed s ON true

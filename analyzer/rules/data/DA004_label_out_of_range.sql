@@ -79,7 +79,8 @@ WITH known AS (
     SELECT rank, arg_max(classes, step) AS classes, arg_max(list_product(shape), step) AS size
     FROM batch_fields WHERE role = 'target' AND classes IS NOT NULL AND phase <> 'eval' GROUP BY rank
 ), labels AS (
-    SELECT b.rank, b.step, b.microbatch, b.seq, b.field, b.min AS lowest, b.max AS highest, b.shape, k.classes,
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.field, b.min AS lowest, b.max AS highest, b.shape,
+        k.classes,
         b.min < 0 OR b.max >= k.classes AS outside
     FROM batch_fields b JOIN known k ON k.rank = b.rank
     WHERE b.role IN ('field', 'input') AND b.dtype LIKE 'int%' AND b.phase <> 'eval'

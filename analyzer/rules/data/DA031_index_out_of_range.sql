@@ -39,17 +39,19 @@ WHERE e.exception_message LIKE '%index out of range in self%'
 QUALIFY row_number() OVER (ORDER BY w.ordinal, i.ordinal) = 1
 -- detector: asserted_on_the_device
 WITH tables AS (
-    SELECT rank, module_id, module, rows, rows = max(rows) OVER (PARTITION BY rank) AS largest FROM (
+    SELECT rank, module_id, module, rows, rows = max(rows) OVER (PARTITION BY rank) AS largest
+    FROM (
         SELECT rank, module_id, module, TRY_CAST(settings ->> '$.num_embeddings' AS BIGINT) AS rows
         FROM modules WHERE class_name LIKE '%Embedding%')
     WHERE rows IS NOT NULL
 ), asked AS (
-    SELECT b.rank, b.step, b.microbatch, b.seq, b.field, b.min AS lowest, b.max AS highest, t.module_id, t.module,
-        t.rows, t.largest, b.min < 0 OR b.max >= t.rows AS outside
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.field, b.min AS lowest, b.max AS highest, t.module_id,
+        t.module, t.rows, t.largest, b.min < 0 OR b.max >= t.rows AS outside
     FROM batch_fields b JOIN tables t ON t.rank = b.rank
     WHERE b.role IN ('field', 'input') AND b.dtype LIKE 'int%' AND b.phase <> 'eval' AND b.max IS NOT NULL
 ), begun AS (
-    SELECT *, bool_or(NOT outside) OVER (PARTITION BY rank, field, module_id ORDER BY step, seq) AS inside_before
+    SELECT *, bool_or(NOT outside) OVER (PARTITION BY rank, field, module_id ORDER BY step, seq)
+        AS inside_before
     FROM asked
 )
 SELECT b.rank, b.step, b.microbatch, b.seq, b.module, b.field AS tensor, b.field, b.rows, b.lowest, b.highest,

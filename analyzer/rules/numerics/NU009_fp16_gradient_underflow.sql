@@ -105,14 +105,16 @@ HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j
 -- detector: all_of_them
 WITH at_output AS (
     -- of every model: the gradient at the output of the module that runs last
-    SELECT s.rank, s.step, max_by(s.zero_count = s.numel, m.call_order) AS zero, max_by(s.numel, m.call_order) AS numel,
+    SELECT s.rank, s.step, max_by(s.zero_count = s.numel, m.call_order) AS zero,
+        max_by(s.numel, m.call_order) AS numel,
         max_by(t.dtype, m.call_order) AS dtype
     FROM tensor_stats s
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     GROUP BY s.rank, s.step
 )
-SELECT o.rank, min(o.step) AS step, 1.0 AS value, percent_of(1.0) AS percent, 'zero' AS which_, 0.0 AS largest,
+SELECT o.rank, min(o.step) AS step, 1.0 AS value, percent_of(1.0) AS percent, 'zero' AS which_,
+    0.0 AS largest,
     count(*) AS bad, count(*) AS total
 FROM at_output o JOIN step_series t ON t.rank = o.rank AND t.step = o.step
 WHERE o.dtype = 'float16' AND o.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
