@@ -2,7 +2,8 @@
 
 Between two watched steps the hooks of modules are out of torch, and the recorder's other parts look away. What stays is one
 hook after the optimizer's step, which counts. At every step, or every few where even that costs too much, the loss is read in
-backward, and one short row goes to the journal. Of many microbatches it is the loss of the last, where all cost too much.
+backward, and one short row goes to the journal. Of many microbatches it is the loss of the last, where all cost too much. A loss
+on a device is sent for and not waited for: its row is made when it has come, mostly a step later.
 
 Something that needs a closer look ends the stretch: a loss that is not finite, within its step; an operator whose derivative is
 undefined at what it holds, within its step where steps are long enough; a loss that leaves its band; an evaluation where not
@@ -10,6 +11,7 @@ every step has one; an optimizer that has not stepped before; an exception.
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from math import isfinite
 from time import perf_counter_ns, time_ns
@@ -26,6 +28,8 @@ from ..script.signal_handlers import raised_by_signal_handler
 from ..session.patches import Patches, Removable
 from ..session.session import Session
 from ..session.watch import Part
+from ..tensors.device import LateNumbers
+from ..tensors.moments import LATE_DEVICES
 from .backward import BackwardWatch
 from .forward import ForwardWatch
 from .held_optimizers import closure_of
@@ -42,6 +46,9 @@ ROWS_AT_ONCE = CAPACITY
 
 _MOST_RISKS = 8
 """Steps that are watched because an operator can lose numbers in them: one that often can, behind a mask, is ordinary."""
+
+_MOST_LATE = 32
+"""Rows whose losses may be on their way from a device; then the oldest goes without."""
 
 _read: Callable[[Tensor], Any] = torch._C.TensorBase.item
 """As Tensor.item, without what the recorder or the script has put on top of it."""
@@ -64,6 +71,10 @@ class UnwatchedSteps(Part):
     name = "unwatched-steps"
     writes = ("unwatched_steps",)
     uses = ("backward", "forward", "optimizer")
+
+    _numbers: LateNumbers | None = None
+    _place: int | None = None
+    """Where the loss of the step in progress will arrive, if it is on a device."""
 
     def __init__(
         self, session: Session, forward: ForwardWatch, backward: BackwardWatch, optimizers: OptimizerWatch
@@ -101,6 +112,8 @@ class UnwatchedSteps(Part):
         self._began = 0
         self._loss: float | None = None
         """Of the step in progress."""
+        self._late: deque[tuple[int, int, int, int | None]] = deque()
+        """Rows whose losses are on their way: step, time, steps, place."""
         self._pass_by = 0
         """Losses that are not read before the next one that is."""
         self._rows: list[Row] = []
@@ -167,7 +180,8 @@ class UnwatchedSteps(Part):
             and session.options.profile == "off"
             and session.options.on_nonfinite in {"record", "capture"}
             and not (self.backward.multiplied or session.position.in_backward or session.position.pending)
-            and all(_on_host(o) for o in self._expected.values())
+            and len(on := {p.device for o in self._expected.values() for g in o.param_groups for p in g["params"]}) == 1
+            and all(device.type == "cpu" or device.type in LATE_DEVICES for device in on)
             # compiled code that was made with hooks in place is made again without them
             and (dynamo is None or not dynamo.counters["stats"].get("unique_graphs", 0))
         )
@@ -188,7 +202,7 @@ class UnwatchedSteps(Part):
         )
         self._stepped.clear()
         self._only = next(iter(self._expected.values())) if len(self._expected) == 1 else None
-        self._loss = None
+        self._loss = self._place = None
         for stand_in in patches.stand_ins if patches is not None else ():
             self._stand_ins += stand_in()
         if patches is not None:
@@ -272,15 +286,36 @@ class UnwatchedSteps(Part):
 
     def _add_row(self, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
-        position, loss = self.session.position, self._loss
-        step = position.step - 1
+        step = self.session.position.step - 1
         steps = step - self._last_row
-        position.keep_row(step, now_ns, steps, loss)
+        if self._late or self._place is not None:
+            self._late.append((step, now_ns, steps, self._place))
+            self._take_arrived(_MOST_LATE)
+        else:
+            self._keep(step, now_ns, steps, self._loss)
+        self._last_row = step
+        self._loss = self._place = None
+
+    def _keep(self, step: int, now_ns: int, steps: int, loss: float | None) -> None:
+        self.session.position.keep_row(step, now_ns, steps, loss)
         self._rows.append(
             {"rank": self.session.catalogue.rank, "step": step, "time_ns": now_ns, "steps": steps, "loss": loss}
         )
-        self._last_row = step
-        self._loss = None
+
+    def _take_arrived(self, most: int) -> None:
+        """Make the rows whose losses have come. At most so many others wait on; older ones have none."""
+        while self._late:
+            step, now_ns, steps, place = self._late[0]
+            loss = self._numbers.arrived(place) if self._numbers is not None and place is not None else None
+            if loss is None and place is not None and len(self._late) <= most:
+                return
+            self._late.popleft()
+            self._keep(step, now_ns, steps, loss)
+            if loss is not None and (not isfinite(loss) or self.backward.left_band(loss)):
+                self._closer = self._look_closely()
+
+    def _look_closely(self) -> bool:
+        return self.session.budget.full_detail_from(self.session.position.step + 1, _LOOK_CLOSELY, "loss")
 
     def _write_rows(self) -> None:
         if self._rows:
@@ -292,7 +327,15 @@ class UnwatchedSteps(Part):
         if self._pass_by:
             self._pass_by -= 1
             return True
-        if loss is None or loss.numel() != 1 or loss.device.type != "cpu" or not loss.is_floating_point():
+        if loss is None or loss.numel() != 1 or not loss.is_floating_point():
+            return True
+        if loss.device.type in LATE_DEVICES:
+            if self._numbers is None or self._numbers.device != loss.device:
+                self._late.clear()
+                self._numbers = LateNumbers(loss.device)
+            self._place = self._numbers.send(loss)
+            return True
+        if loss.device.type != "cpu":
             return True
         number = _read(loss)
         if not isfinite(number) or self._at_risk(loss):
@@ -301,7 +344,7 @@ class UnwatchedSteps(Part):
             return False
         self._loss = number
         if self.backward.left_band(number):
-            self._closer = self.session.budget.full_detail_from(self.session.position.step + 1, _LOOK_CLOSELY, "loss")
+            self._closer = self._look_closely()
         return True
 
     def _at_risk(self, loss: Tensor) -> bool:
@@ -343,6 +386,7 @@ class UnwatchedSteps(Part):
             self._patches.wake()
         if write and session.position.step - 1 > self._last_row:
             self._add_row(time_ns())
+        self._take_arrived(0)
         self._write_rows()
         count = session.position.step - self._first
         self.optimizers.was_unwatched(self._expected.values(), count)
@@ -353,8 +397,3 @@ class UnwatchedSteps(Part):
         session.look_again()
         looks = len(self.backward.risk_paths) if self._looks_at_risks else 0
         session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks)
-
-
-def _on_host(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether all parameters are in the host's memory: reading a loss elsewhere makes the host wait."""
-    return all(p.device.type == "cpu" for group in optimizer.param_groups for p in group["params"])

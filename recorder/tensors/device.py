@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .moments import EMPTY, LATE_DEVICES, NOT_MEASURED, Moments
+from .moments import EMPTY, LATE_DEVICES, NOT_MEASURED, Moments, item
 
 COLUMNS = 8
 _WRITTEN = 7
@@ -25,6 +25,12 @@ _WRITTEN = 7
 
 _PAGE = 4096
 """Rows of a page: 256 KiB; a step with more takes another page."""
+
+_NUMBERS = 64
+"""Places for single numbers."""
+
+_UNWRITTEN = 0x7FF8_DEAD_BEEF_0001
+"""Bits of a NaN that no arithmetic makes."""
 
 _LOST = re.compile(
     "device-side assert|illegal memory access|illegal instruction|illegal address|misaligned address|unspecified launch failure|"
@@ -189,6 +195,34 @@ class Page:
                 raise
             self.lost = True
             return True
+
+
+class LateNumbers:
+    """Single numbers of a device that arrive in pinned memory by themselves: whether one has come is asked without a call to it.
+
+    A place holds a pattern of bits that no number of a device has until its number is written there.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        numbers = torch.zeros(_NUMBERS, dtype=torch.float64, pin_memory=device.type == "cuda")
+        self._numbers = numbers.unbind()
+        self._bits = numbers.view(torch.int64).unbind()
+        self._next = 0
+
+    def send(self, value: Tensor) -> int | None:
+        """Start the copy of a number; returns its place, or None while a CUDA graph is captured. A place is used again after as
+        many numbers as there are places."""
+        if _capturing(self.device):
+            return None
+        place, self._next = self._next, (self._next + 1) % _NUMBERS
+        self._bits[place].fill_(_UNWRITTEN)
+        self._numbers[place].copy_(value.detach().reshape(()), non_blocking=True)
+        return place
+
+    def arrived(self, place: int) -> float | None:
+        """The number at a place, None as long as it is on its way."""
+        return None if item(self._bits[place]) == _UNWRITTEN else item(self._numbers[place])
 
 
 class DeviceStatistics:

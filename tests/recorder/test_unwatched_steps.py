@@ -11,6 +11,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
 from firstfault.recorder.session.budget import Budget
 from firstfault.recorder.storage.segments import completed_steps
+from firstfault.recorder.tensors.device import LateNumbers
 from firstfault.reports.sections.curves import loss_frame, step_frame
 from torch import nn
 from torch.nn.modules import module as nn_module
@@ -140,6 +141,51 @@ def test_a_loss_that_is_lost_is_looked_at_in_its_own_step(tmp_path, seldom):
     (found,) = rows(tmp_path / "run", "SELECT calls, grad_norm FROM steps WHERE step = 20")
     assert "b" in found[0]
     assert math.isnan(found[1])
+
+
+@pytest.fixture
+def arriving(monkeypatch):
+    """The host stands in for a device whose numbers arrive two steps after they were sent for."""
+    monkeypatch.setattr("firstfault.recorder.loop.unwatched_steps.LATE_DEVICES", {"cpu"})
+    sent = []
+
+    class Late(LateNumbers):
+        def send(self, value):
+            place = super().send(value)
+            sent.append(place)
+            return place
+
+        def arrived(self, place):
+            return None if place in sent[-2:] else super().arrived(place)
+
+    monkeypatch.setattr("firstfault.recorder.loop.unwatched_steps.LateNumbers", Late)
+
+
+@pytest.mark.usefixtures("arriving")
+def test_losses_that_come_late_are_those_of_their_steps(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        losses = train(model, optimizer, 100)
+    others = rows(tmp_path / "run", "SELECT step, loss FROM unwatched_steps ORDER BY step")
+    known = [(step, loss) for step, loss in others if loss is not None]
+    assert all(loss == losses[step] for step, loss in known)
+    assert len(known) >= len(others) - 2 * len(range(WATCHED_AT_FIRST, 100, EVERY)) - 2
+    assert completed_steps(tmp_path / "run") == {0: 100}
+    assert rows(tmp_path / "run", "SELECT count(*) FROM events WHERE event = 'recorder-fault'") == [(0,)]
+
+
+@pytest.mark.usefixtures("arriving")
+@pytest.mark.parametrize("seldom", [1], indirect=True)
+def test_a_loss_that_is_lost_is_looked_at_when_it_has_come(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        train(model, optimizer, 18)
+        train(model, optimizer, 6, x=torch.full((4, 6), math.nan))
+    told = rows(tmp_path / "run", "SELECT step, loss FROM unwatched_steps WHERE step >= 18 ORDER BY step")
+    assert math.isnan(told[0][1])
+    assert rows(tmp_path / "run", "SELECT min(step) FROM steps WHERE step > 16") == [(21,)]
+    with Trace(tmp_path / "run") as trace:
+        assert diagnose(trace).verdict == "anomalous"
 
 
 def test_an_evaluation_ends_the_stretch_and_is_recorded(tmp_path, seldom):
