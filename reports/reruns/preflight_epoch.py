@@ -53,7 +53,43 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
         if not facts and not broken:
             words = say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)
             facts.append(("verdict", name, "passed", words))
-        return [*facts, *broken, *_kept(trace)]
+        return [*facts, *broken, *_once_a_pass(trace, since), *_kept(trace)]
+
+
+_FEWEST_BATCHES = 20
+"""Batches of a pass from which it is no chance that they divide the length of a schedule: one in twenty."""
+
+_MOST_EPOCHS = 1000
+"""Steps of a schedule beyond which they are hardly epochs. OneCycleLR is made for batches (its documentation)."""
+
+
+def _once_a_pass(trace: Trace, since: int) -> list[Fact]:
+    """Schedules whose length is a number of passes in batches, and that the script steps once at the end of a pass."""
+    found = trace.sql(
+        "WITH passes AS (SELECT max(loader_batches) AS n FROM batches WHERE phase <> 'eval' AND loader_batches IS NOT NULL),"
+        " ends AS (SELECT any_value(scheduler) AS scheduler, min(step) AS first, max(total_steps) AS times,"
+        " max(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'),"
+        " json_extract(settings, '$.total_iters'), json_extract(settings, '$.planned'))::BIGINT) AS length"
+        " FROM schedulers WHERE json_valid(settings) GROUP BY rank, scheduler_id)"
+        " SELECT DISTINCT scheduler, length, n FROM ends, passes WHERE times BETWEEN 1 AND 2"
+        " AND n >= $fewest AND length % n = 0 AND (length >= $most OR scheduler LIKE '%OneCycleLR')"
+        " AND (SELECT max(step) FROM steps) >= $since",
+        {"fewest": _FEWEST_BATCHES, "most": _MOST_EPOCHS, "since": since},
+    )
+    return [
+        (
+            "learning rate",
+            "schedule",
+            "doubtful",
+            say(
+                "{scheduler} is made for {length} steps, which are {passes} passes of {batches} batches, but it is stepped once"
+                " after a pass: call scheduler.step() after each optimizer.step().",
+                **row,
+                passes=row["length"] // row["batches"],
+            ),
+        )
+        for row in found.rename({"n": "batches"}).rows(named=True)
+    ]
 
 
 def _kept(trace: Trace) -> list[Fact]:

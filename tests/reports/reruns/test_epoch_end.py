@@ -1,5 +1,6 @@
 """The end of an epoch that preflight rehearses: what is cut, what is kept aside, and what is told of it."""
 
+import json
 import os
 import shutil
 
@@ -144,3 +145,30 @@ def test_a_checkpoint_that_keeps_a_part_of_the_trainings_state_keeps_all_of_it(r
 
 def test_where_no_epoch_ended_nothing_is_said(run_folder):
     assert rehearsed(run_folder(), eval_forwards=0) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "length", "calls", "doubted"),
+    [
+        ("OneCycleLR", {"total_steps": 4980}, [0] * 6 + [1] * 4, True),
+        ("OneCycleLR", {"total_steps": 4980}, list(range(10)), False),  # stepped with the optimizer
+        ("OneCycleLR", {"total_steps": 30}, [0] * 6 + [1] * 4, False),  # made for epochs
+        ("CosineAnnealingLR", {"T_max": 332}, [0] * 6 + [1] * 4, False),  # so many epochs may be meant
+        ("CosineAnnealingLR", {"T_max": 4980}, [0] * 6 + [1] * 4, True),
+        ("StepLR", {"step_size": 166}, [0] * 6 + [1] * 4, False),
+    ],
+)
+def test_a_schedule_made_for_batches_that_goes_once_a_pass_is_doubted(run_folder, scheduler, length, calls, doubted):
+    run = run_folder()
+    for step, times in enumerate(calls):
+        run.step(step, loss=1.0, eval_forwards=3 if step == 6 else 0)
+        run.add("batches", step=step, seq=0, phase=0, loader_id=0, epoch=int(step > 5), loader_batches=166)
+        settings = json.dumps(length)
+        run.add("schedulers", step=step, scheduler_id=0, scheduler=scheduler, total_steps=times, settings=settings)
+    path = run.write()
+    with Trace(path) as trace:
+        verdict = diagnose(trace)
+    words = [w for area, name, outcome, w in epoch_end(path, verdict, 6) if (name, outcome) == ("schedule", "doubtful")]
+    assert bool(words) == doubted
+    if words:
+        assert "are 30 passes of 166 batches" in words[0]
