@@ -19,7 +19,7 @@ _RECORDER = Path(__file__).parents[2] / "recorder"
 """Read, never imported: what its parts declare is text."""
 
 _ELSEWHERE = {
-    "events": "the session (`attempt`, `attached`, `exception`, `recorder-fault`, `rows-dropped`)",
+    "events": "the session (`attempt`, `attached`, `device-lost`, `exception`, `recorder-fault`, `rows-dropped`)",
     "frames": "importers of memory snapshots",
     "memory_events": "importers of memory snapshots",
     "memory_segments": "importers of memory snapshots",
