@@ -331,7 +331,7 @@ class UnwatchedSteps(Part):
             return True
         if loss.device.type in LATE_DEVICES:
             if self._numbers is None or self._numbers.device != loss.device:
-                self._late.clear()
+                self._take_arrived(0)
                 self._numbers = LateNumbers(loss.device)
             self._place = self._numbers.send(loss)
             return True

@@ -317,8 +317,7 @@ def repeatable(setting: Setting) -> Probe:
         if setting.counted:
             return result(name, "passed", "count-followed", one=one.loss, two=two.loss, three=three.loss)
         parameter, a, b = differing[0]
-        share = max(_relative(a, b) for _, a, b in differing)
-        if a.is_cuda and share < _ORDER:
+        if a.is_cuda and (share := max(_relative(a, b) for _, a, b in differing)) < _ORDER:
             return result(name, "passed", "order-differs", parameter=parameter, share=share)
         return result(name, "doubtful", "gradient-differs", parameter=parameter, share=_relative(a, b))
     if one.loss != two.loss and math.isfinite(one.loss):

@@ -133,8 +133,10 @@ class Page:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.rows = torch.full((_PAGE, COLUMNS), torch.nan, dtype=torch.float64, pin_memory=device.type == "cuda")
+        self.rows = torch.zeros(_PAGE, COLUMNS, dtype=torch.float64, pin_memory=device.type == "cuda")
         """Memory of the host that the device can write to."""
+        self.bits = self.rows.view(torch.int64).fill_(_UNWRITTEN)
+        """The same memory, to tell what is not written from a NaN."""
         self.used = 0
         self.use = 0
         """How often the page has been used again."""
@@ -176,13 +178,13 @@ class Page:
         return self._values[number]
 
     def scalar(self, number: int) -> float | None:
-        """The number of a row; None if the device was lost before it had written it."""
+        """The number of a row; None if the device has not written it: it was lost, or does so on a stream of its own."""
         value = self.row(number)[0]
-        return None if self.lost and isnan(value) else value
+        return None if isnan(value) and item(self.bits[number, 0]) == _UNWRITTEN else value
 
     def reuse(self) -> None:
         """Nobody asks for its rows any more."""
-        self.rows[: self.used] = torch.nan
+        self.bits[: self.used] = _UNWRITTEN
         self.used, self.event, self._values, self._sealed = 0, None, None, False
         self.use += 1
 

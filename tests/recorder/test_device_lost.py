@@ -8,7 +8,7 @@ import forked
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
-from firstfault.recorder.tensors.device import DeviceStatistics, Page, is_lost, join_when_ready, wait_for
+from firstfault.recorder.tensors.device import _UNWRITTEN, DeviceStatistics, Page, is_lost, join_when_ready, wait_for
 from firstfault.schemas import read_exit
 
 SCRIPT = Path(__file__).parent / "scripts" / "device_dies.py"
@@ -60,7 +60,7 @@ def test_rows_that_were_written_are_read_and_the_others_are_unknown(statistics: 
     written, unwritten = statistics.measure([torch.ones(3), torch.ones(5)])
     number, unknown = statistics.scalar(torch.tensor(2.5)), statistics.scalar(torch.tensor(1.0))
     (page,) = statistics.seal()
-    page.rows[1], page.rows[3] = torch.nan, torch.nan
+    page.bits[1], page.bits[3] = _UNWRITTEN, _UNWRITTEN
 
     assert page.ready()
     assert page.lost
@@ -69,10 +69,20 @@ def test_rows_that_were_written_are_read_and_the_others_are_unknown(statistics: 
     assert (wait_for(number), wait_for(unknown)) == (2.5, None)
 
 
+def test_a_number_that_is_nan_is_told_from_one_that_is_not_there(statistics: DeviceStatistics) -> None:
+    lost, late = statistics.scalar(torch.tensor(torch.nan)), statistics.scalar(torch.tensor(1.0))
+    (page,) = statistics.seal()
+    page.bits[1] = _UNWRITTEN
+    assert torch.tensor(wait_for(lost)).isnan()
+    assert wait_for(late) is None
+    page.reuse()
+    assert (page.bits[:2] == _UNWRITTEN).all()
+
+
 def test_what_is_joined_of_an_unknown_number_is_unknown(statistics: DeviceStatistics) -> None:
     known, unknown = statistics.scalar(torch.tensor(2.0)), statistics.scalar(torch.tensor(1.0))
     (page,) = statistics.seal()
-    page.rows[1] = torch.nan
+    page.bits[1] = _UNWRITTEN
     assert wait_for(join_when_ready([known], sum)) == 2.0
     assert wait_for(join_when_ready([known, unknown], sum)) is None
     assert join_when_ready([None, 1.0], sum) is None
