@@ -25,6 +25,8 @@ from ..tensors.repeated_rows import few, repeated_rows
 _FINGERPRINT_BYTES = 65536
 _MOST_HASHED = 200_000
 _MOST_FIELDS = 32
+_EVALUATIONS = 2
+"""Passes of an evaluation that are held against each other: their samples ought to be the same."""
 
 
 class _Field:
@@ -62,6 +64,8 @@ class DataWatch(Part):
         self._epoch: int | None = None
         self._hashed: dict[int | None, int] = {}
         """Samples of each loader (None: of what comes from none) that have their hash."""
+        self._evaluated: dict[tuple[Any, ...], list[int]] = {}
+        """Loader and batches of its pass → the first two passes that evaluated."""
         self.few_rows: Counter[int] = Counter()
         """Elements of a row → batches for training with few different rows."""
 
@@ -158,6 +162,8 @@ class DataWatch(Part):
         if phase is not None:
             field.row["phase"] = int(phase)
             self.session.rows.move_stat(field.stat, int(phase))
+            if phase is Phase.EVAL:
+                self._hash_evaluated(field)
         if role == "target":
             self.session.catalogue.rekind(field.tensor_id, "target")
 
@@ -221,6 +227,17 @@ class DataWatch(Part):
             row |= (facts := repeated_rows(tensor, hashes)) | frequent_values(tensor)
             if few(facts, len(hashes)) and row["phase"] == Phase.DATA:
                 self.few_rows[tensor.numel() // len(hashes)] += 1
+
+    def _hash_evaluated(self, field: _Field) -> None:
+        row, tensor = field.row, field.ref()
+        if tensor is None or row.get("sample_indices") is None or "evaluated_fingerprints" in row:
+            return
+        passes = self._evaluated.setdefault((row["loader_id"], row["loader_batches"]), [])
+        if row["epoch"] not in passes:
+            if len(passes) == _EVALUATIONS:
+                return
+            passes.append(row["epoch"])
+        row["evaluated_fingerprints"] = row.get("sample_fingerprints") or sample_fingerprints(tensor)
 
 
 def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import operator
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from torch.utils.data import (
     DistributedSampler,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -68,6 +70,8 @@ class LoaderWatch(Part):
         self._loaders: dict[tuple[Any, ...], tuple[Callable[[], Any], int]] = {}
         """Identity of a loader → what that identity stands for while it lives, and the loader's number."""
         self._count = 0
+        self._datasets: dict[int, tuple[Callable[[], Any], int]] = {}
+        """Identity of a data set behind subsets → whether it lives, and its number."""
         self._epochs: dict[int, int] = {}
 
     def install(self, patches: Patches) -> None:
@@ -117,6 +121,7 @@ class LoaderWatch(Part):
         iteration.of_loader = {
             "loader_batches": _length(loader),
             "workers": int(loader.num_workers),
+            "dataset_id": self._dataset_number(loader.dataset),
             **_reach(loader),
         }
         self._epochs[id_] = iteration.epoch + 1
@@ -127,6 +132,14 @@ class LoaderWatch(Part):
         if known is None or known[0]() is None:
             known = self._loaders[key] = alive, self.session.attempt.first_loader + self._count
             self._count += 1
+        return known[1]
+
+    def _dataset_number(self, dataset: Any) -> int:
+        while isinstance(dataset, Subset):
+            dataset = dataset.dataset
+        known = self._datasets.get(id(dataset))
+        if known is None or known[0]() is None:
+            known = self._datasets[id(dataset)] = _reference(dataset), len(self._datasets)
         return known[1]
 
     def _again(self, iterator: Any, *_: Any, **__: Any) -> None:
@@ -206,6 +219,9 @@ def _numbers(index: Any) -> list[int] | None:
         return [index]
     if isinstance(index, Tensor):
         index = index.tolist() if index.dim() == 1 else None
-    if isinstance(index, (list, tuple)) and len(index) <= _MOST_INDICES and all(isinstance(i, int) for i in index):
-        return list(index)
-    return None
+    if not isinstance(index, (list, tuple)) or len(index) > _MOST_INDICES:
+        return None
+    try:  # indices drawn by randperm are tensors, those of NumPy are its integers
+        return [operator.index(i) for i in index]
+    except TypeError:
+        return None

@@ -49,6 +49,10 @@ class CheckpointsAside:
 
         return wrap
 
+    def keep_no_more(self) -> None:
+        """Leave the listing for a later start as it is: what is saved from here on is read again by this process alone."""
+        self._kept = None
+
     def place_of(self, path: Any) -> Path | None:
         """Where the file is that was saved to this path; None where none was."""
         if not isinstance(path, str | os.PathLike):

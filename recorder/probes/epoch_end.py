@@ -1,7 +1,8 @@
-"""The end of an epoch, rehearsed: a pass over the training data ends early, so that what comes after it runs once.
+"""The end of an epoch, rehearsed: a pass over the training data ends early, so that what comes after it runs; and the next pass too,
+so that what comes again at each end is seen twice.
 
-The last batch of the pass is as small as the script's own last batch will be: one sample that is left over breaks batch norm
-and `squeeze()`.
+The last batch of the first pass is as small as the script's own last batch will be: one sample that is left over breaks batch
+norm and `squeeze()`.
 
 What is saved meanwhile goes to a folder of ours and is read from there again. A file that was there before is not written over,
 moved or removed: the script breaks off instead, and its user learns which file it was.
@@ -25,18 +26,31 @@ from .checkpoints_aside import CheckpointsAside
 from .optimizer_interventions import Intervention
 
 _WRITES = os.O_WRONLY | os.O_RDWR
+_BETWEEN = 4
+"""Batches of the pass that ends second."""
+_QUICK_S = 3.0
+"""Seconds that what follows a pass may take, for a second one to be ended as well."""
 _CHANGES = {"open": 1, "os.truncate": 1, "os.remove": 1, "os.rename": 2}
 """Audit events of Python that change files, and how many paths they name first."""
 
 
 class EpochShortened(Intervention):
-    """The DataLoader that feeds the training has one small batch from the step on and no more, once: its next pass is whole."""
+    """The DataLoader that feeds the training has one small batch from the step on and no more, and a few more in its next pass;
+    then its passes are whole. Kept for a later start is what was saved at the first end."""
 
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
         self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
         self.began = time.time()
+        self._left: int | None = None
+        """Batches until the second end; None: there is none to come."""
+        self._pass = 0
+        """Iterator of the pass that ends second: one without a batch would be no pass."""
+        self._data: Any = None
+        """Data set whose pass was ended."""
+        self._at = 0.0
+        """When it was."""
 
     def install(self, patches: Patches) -> None:
         """Wrap the loaders' iterators, and what writes and reads files."""
@@ -49,7 +63,9 @@ class EpochShortened(Intervention):
                 trains = torch.is_grad_enabled() and not self.ended
                 ends = trains and self.active and id(iterator) in fed
                 if ends and not fed[id(iterator)]:
-                    self.ended = True
+                    self._end(iterator._dataset)
+                    raise StopIteration
+                if self._again(iterator):
                     raise StopIteration
                 batch = original(iterator)
                 if not trains:
@@ -64,6 +80,24 @@ class EpochShortened(Intervention):
         self.aside.install(patches)
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
+
+    def _end(self, data: Any) -> None:
+        self.ended = True
+        self._left, self._data, self._at = _BETWEEN, data, time.monotonic()
+
+    def _again(self, iterator: Any) -> bool:
+        """Whether the second pass ends here."""
+        if self._left is None or not torch.is_grad_enabled() or iterator._dataset is not self._data:
+            return False
+        if self._left == _BETWEEN and time.monotonic() - self._at > _QUICK_S:
+            self._left = None
+            return False
+        if self._left or id(iterator) != self._pass:
+            self._left, self._pass = max(self._left - 1, 0), id(iterator)
+            return False
+        self._left = None
+        self.aside.keep_no_more()
+        return True
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuse to change a file that was there before the script began, and to move a folder."""

@@ -85,9 +85,11 @@ _SECOND_START_S = 6.0
 _REHEARSED = Path("epoch-end") / "checkpoints"
 """Where checkpoints of the rehearsed epoch wait for a start from them."""
 
-_STEPS_AFTER = 5
-"""Its steps from there on where an epoch's end is rehearsed: its last batch, and four more. Rules that look for steps in a row
-ask for three."""
+_STEPS_AFTER = 8
+"""Its steps from there on where the ends of two epochs are rehearsed: the last batch, four more, and three. Rules that look for steps
+in a row ask for three."""
+_STEPS_RESUMED = 5
+"""Steps of a start from a checkpoint."""
 
 
 _TOTAL = 1.3
@@ -169,14 +171,14 @@ def preflight(
         clock = _Clock.of(trace, began, seconds, trained)
         compared = min(steps, clock.compared)
         resumes = resume_args is not None
-        time_of_probes = clock.left(starts=2 + resumes, steps=compared + (1 + resumes) * _STEPS_AFTER)
+        time_of_probes = clock.left(starts=2 + resumes, steps=compared + _STEPS_AFTER + resumes * _STEPS_RESUMED)
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
         if trained and time_of_probes:
             probing = probe(script, plan)
         verdict = diagnose(trace, rules_for(run, None))
         if probing is not None:
             finish(probing, time_of_probes, clock.patience)
-        if trained and (time_left := clock.left(starts=1 + resumes, steps=resumes * _STEPS_AFTER)):
+        if trained and (time_left := clock.left(starts=1 + resumes, steps=resumes * _STEPS_RESUMED)):
             keep = {"keep": str(folder / _REHEARSED)} if resumes else {}
             ending = ProbePlan(
                 folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
@@ -220,7 +222,7 @@ def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fa
         values = {"kept": str(rehearsed)}
         plan = ProbePlan(folder=str(folder / "resumed-plan"), intervention="rehearsed-checkpoints", values=values)
         loaded = folder / "resumed"
-        finish(record(script, loaded, steps=_STEPS_AFTER, seconds=seconds, plan=plan, again=True), seconds)
+        finish(record(script, loaded, steps=_STEPS_RESUMED, seconds=seconds, plan=plan, again=True), seconds)
         return resumed(again, recorded(loaded), since)
     finally:
         shutil.rmtree(rehearsed, ignore_errors=True)

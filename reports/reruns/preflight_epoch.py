@@ -10,6 +10,9 @@ from .preflight_facts import ASKED, Fact
 _OF_A_REHEARSAL = frozenset({"stale-metric", "no-checkpoint", "step-gap-or-duplicate", "python-exception"})
 """Rules that judge what a rehearsal makes so: it saves elsewhere, ends a pass early, and has its own word on exceptions."""
 
+_ASKED_HERE = {"RE010": "determinism"}
+"""Advice that the ends of two epochs give: a random state that returns; and its area."""
+
 
 def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
     """The second start's steps from ``since`` on, after its pass over the data was ended: what the first start did not show."""
@@ -46,9 +49,9 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
             if f.name not in known and f.name not in _OF_A_REHEARSAL and f.severity == "error"
         ]
         facts += [
-            ("data", f.name, "doubtful", f"{f.code} {f.name}: {f.message} {f.fix}")
+            (_ASKED_HERE.get(f.code, "data"), f.name, "doubtful", f"{f.code} {f.name}: {f.message} {f.fix}")
             for f in verdict.causes
-            if f.name not in known and f.code in ASKED
+            if f.name not in known and f.code in {*ASKED, *_ASKED_HERE}
         ]
         if not facts and not broken:
             words = say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)

@@ -7,8 +7,10 @@ import shutil
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
+from firstfault.recorder.probes import epoch_end
 from firstfault.recorder.probes.interventions import intervened
-from firstfault.reports.reruns.preflight_epoch import epoch_end
+from firstfault.reports.reruns.preflight_epoch import epoch_end as judged
+from firstfault.schemas.files.rehearsed import not_saved_otherwise
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -16,18 +18,47 @@ def loader():
     return DataLoader(TensorDataset(torch.arange(12.0)), batch_size=2)
 
 
-def test_one_pass_over_the_training_data_ends_at_the_step_and_the_next_is_whole():
+@pytest.mark.parametrize(("size", "expected"), [(2, [3, 4, 6, 6]), (6, [2, 1, 2, 1])])
+def test_two_passes_over_the_training_data_end_early_and_the_others_are_whole(size, expected):
+    data = TensorDataset(torch.arange(12.0))
     step = 0
     passes = []
     with intervened("epoch-shortened", step=3, now=lambda: step):
-        for _ in range(3):
+        for _ in range(4):
             passes.append(0)
-            for _ in loader():
+            for _ in DataLoader(data, batch_size=size):
                 passes[-1] += 1
                 step += 1
             with torch.no_grad():
                 assert len(list(loader())) == 6
-    assert passes == [3, 6, 6]
+    assert passes == expected
+
+
+def test_a_second_pass_is_whole_where_what_follows_the_first_takes_long(monkeypatch):
+    monkeypatch.setattr(epoch_end, "_QUICK_S", -1.0)
+    data = TensorDataset(torch.arange(12.0))
+    step, passes = 0, []
+    with intervened("epoch-shortened", step=3, now=lambda: step):
+        for _ in range(2):
+            passes.append(0)
+            for _ in DataLoader(data, batch_size=2):
+                passes[-1] += 1
+                step += 1
+    assert passes == [3, 6]
+
+
+def test_what_is_kept_for_a_later_start_is_what_was_saved_at_the_first_end(tmp_path):
+    data = TensorDataset(torch.arange(12.0))
+    path, kept = tmp_path / "last.pt", tmp_path / "kept"
+    step = 0
+    with intervened("epoch-shortened", step=3, now=lambda: step, keep=str(kept)):
+        for epoch in range(2):
+            for _ in DataLoader(data, batch_size=2):
+                step += 1
+            torch.save({"epoch": epoch}, path)
+        assert torch.load(path) == {"epoch": 1}
+    (place,) = not_saved_otherwise(kept).values()
+    assert torch.load(place) == {"epoch": 0}
 
 
 @pytest.mark.parametrize(("drop_last", "sizes"), [(False, [4, 4, 1]), (True, [4, 4])])
@@ -126,7 +157,7 @@ def rehearsed(run, saved=None, exception=None, eval_forwards=3):
     path = run.write()
     with Trace(path) as trace:
         verdict = diagnose(trace)
-    return [(area, outcome) for area, _, outcome, _ in epoch_end(path, verdict, 6)]
+    return [(area, outcome) for area, _, outcome, _ in judged(path, verdict, 6)]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +199,7 @@ def test_a_schedule_made_for_batches_that_goes_once_a_pass_is_doubted(run_folder
     path = run.write()
     with Trace(path) as trace:
         verdict = diagnose(trace)
-    words = [w for area, name, outcome, w in epoch_end(path, verdict, 6) if (name, outcome) == ("schedule", "doubtful")]
+    words = [w for area, name, outcome, w in judged(path, verdict, 6) if (name, outcome) == ("schedule", "doubtful")]
     assert bool(words) == doubted
     if words:
         assert "are 30 passes of 166 batches" in words[0]
