@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import dataloader
 
-from ...schemas.files.rehearsed import not_saved_otherwise, write_listing
+from ...schemas.files.rehearsed import not_saved_otherwise, write_listing, write_state
 from ..session.patches import Patches
 from .optimizer_interventions import Intervention
+from .script_state import script_state
 
 
 class CheckpointsAside:
@@ -153,3 +155,18 @@ class CheckpointsBack(Intervention):
             return stat
 
         patches.wrap(os, "stat", wrap)
+        patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._looks)
+
+    def _looks(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Keep what the script holds where its training begins."""
+        looked = False
+
+        @functools.wraps(original)
+        def following(iterator: Any) -> Any:
+            nonlocal looked
+            if not looked and torch.is_grad_enabled():
+                looked = True
+                write_state(Path(self.values["kept"]), "now", script_state())
+            return original(iterator)
+
+        return following

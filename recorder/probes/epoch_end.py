@@ -1,5 +1,6 @@
-"""The end of an epoch, rehearsed: a pass over the training data ends early, so that what comes after it runs; and the next pass too,
-so that what comes again at each end is seen twice.
+"""The end of an epoch, rehearsed: a pass over the training data ends early, so that what comes after it runs.
+
+The next pass ends early too, so that what comes again at each end is seen twice.
 
 The last batch of the first pass is as small as the script's own last batch will be: one sample that is left over breaks batch
 norm and `squeeze()`.
@@ -13,6 +14,7 @@ import os
 import stat
 import sys
 import time
+import weakref
 from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any, cast
@@ -21,9 +23,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, dataloader
 
+from ...schemas.files.rehearsed import write_state
 from ..session.patches import Patches
 from .checkpoints_aside import CheckpointsAside
 from .optimizer_interventions import Intervention
+from .script_state import script_state
 
 _WRITES = os.O_WRONLY | os.O_RDWR
 _BETWEEN = 4
@@ -43,10 +47,12 @@ class EpochShortened(Intervention):
         self.ended = False
         self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
         self.began = time.time()
+        self._looked: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Passes at whose beginning the script's own state was looked at."""
         self._left: int | None = None
         """Batches until the second end; None: there is none to come."""
-        self._pass = 0
-        """Iterator of the pass that ends second: one without a batch would be no pass."""
+        self._second: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Passes after the first end that have had a batch: one without is not to end."""
         self._data: Any = None
         """Data set whose pass was ended."""
         self._at = 0.0
@@ -54,15 +60,16 @@ class EpochShortened(Intervention):
 
     def install(self, patches: Patches) -> None:
         """Wrap the loaders' iterators, and what writes and reads files."""
-        fed: dict[int, bool] = {}
+        fed: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Iterator that feeds the training → whether its last batch will be smaller than this one."""
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def following(iterator: Any) -> Any:
+                self._look(iterator)
                 trains = torch.is_grad_enabled() and not self.ended
-                ends = trains and self.active and id(iterator) in fed
-                if ends and not fed[id(iterator)]:
+                ends = trains and self.active and iterator in fed
+                if ends and not fed[iterator]:
                     self._end(iterator._dataset)
                     raise StopIteration
                 if self._again(iterator):
@@ -71,7 +78,7 @@ class EpochShortened(Intervention):
                 if not trains:
                     return batch
                 shorter = _cut(batch, _left_over(iterator))
-                fed[id(iterator)] = shorter is not None and not ends
+                fed[iterator] = shorter is not None and not ends
                 return shorter if ends and shorter is not None else batch
 
             return following
@@ -80,6 +87,13 @@ class EpochShortened(Intervention):
         self.aside.install(patches)
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
+
+    def _look(self, iterator: Any) -> None:
+        """Keep what the script holds where its training begins, and where it goes on after the first end."""
+        begins = torch.is_grad_enabled() and iterator not in self._looked
+        if begins and "keep" in self.values and (not self.ended or iterator._dataset is self._data):
+            self._looked.add(iterator)
+            write_state(Path(self.values["keep"]), "then" if self.ended else "first", script_state())
 
     def _end(self, data: Any) -> None:
         self.ended = True
@@ -92,8 +106,9 @@ class EpochShortened(Intervention):
         if self._left == _BETWEEN and time.monotonic() - self._at > _QUICK_S:
             self._left = None
             return False
-        if self._left or id(iterator) != self._pass:
-            self._left, self._pass = max(self._left - 1, 0), id(iterator)
+        if self._left or iterator not in self._second:
+            self._left = max(self._left - 1, 0)
+            self._second.add(iterator)
             return False
         self._left = None
         self.aside.keep_no_more()

@@ -88,6 +88,8 @@ class ScriptLoop:
         self.order: list[torch.optim.Optimizer] = []
         """Optimizers in the order of their steps, of one round."""
         self.depth = 0
+        self.ignored: set[int] = set()
+        """Targets that a loss was told to ignore."""
         self.iterator: Any = None
         """The iterator of a DataLoader that has handed out a batch last before the model was first called."""
         self.first_of: dict[int, tuple[Any, Any]] = {}
@@ -220,6 +222,8 @@ class ScriptLoop:
     def _wrap_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def loss(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(number := kwargs.get("ignore_index"), int):
+                self.ignored.add(number)
             if self.stage is None or not torch.is_grad_enabled():
                 return original(*args, **kwargs)
             if "target" in kwargs and isinstance(kwargs["target"], Tensor):
@@ -311,7 +315,7 @@ class ScriptLoop:
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
-            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch, models):
+            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch, models, self.ignored):
                 self._add_result(found)
         self._following()
 

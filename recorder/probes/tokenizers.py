@@ -41,7 +41,7 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
             return result(
                 name, "failed", "tokenizer-special", what=f"{attribute}_id", used=_text(ids[0]), saved=_text(ids[1])
             )
-    own, other = _vocabulary(used), _vocabulary(saved)
+    own, other = vocabulary_of(used), vocabulary_of(saved)
     if own is not None and other is not None and own != other:
         one, two = own, other
         token = min((t for t in {*one, *two} if one.get(t) != two.get(t)), key=lambda t: (one.get(t, 1 << 60), str(t)))
@@ -177,14 +177,17 @@ def _lengths(encode: Any, text: str) -> list[int]:
     return []
 
 
-def _vocabulary(tokenizer: Any) -> dict[Any, int] | None:
+def vocabulary_of(tokenizer: Any) -> dict[Any, int] | None:
+    """Token → number, by ``get_vocab`` or by an attribute of a usual name; a list of tokens will do. None: there is none."""
     get = getattr(tokenizer, "get_vocab", None)
     if callable(get):
         return dict(get())  # type: ignore[call-overload]
-    for attribute in ("stoi", "vocab", "token_to_id"):
+    for attribute in ("stoi", "vocab", "token_to_id", "token2id", "word2idx", "itos"):
         value = getattr(tokenizer, attribute, None)
         if isinstance(value, dict):
             return dict(value)
+        if isinstance(value, list) and all(isinstance(token, str) for token in value):
+            return {token: number for number, token in enumerate(value)}
     return None
 
 

@@ -9,8 +9,10 @@ from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from ...schemas.files.probe_report import Picture, ProbeResult
+from .special_tokens import special_tokens
 from .tokenizers import consistent, padding_in_text, round_trip
 from .trial import result, untried
 
@@ -39,15 +41,20 @@ def _among(values: Iterable[Any]) -> Any:
     for value in values:
         if type(value).__module__ in {"builtins", "torch"} or isinstance(value, type):
             continue
-        for name in ("tokenizer", "processing_class", "enc", "encoder"):
-            inner = getattr(value, name, None) if hasattr(value, "__dict__") else None
+        held = getattr(value, "dataset", value) if isinstance(value, DataLoader) else value
+        for name in ("tokenizer", "tokeniser", "tok", "processing_class", "enc", "encoder", "vocab"):
+            inner = getattr(held, name, None) if hasattr(held, "__dict__") else None
             if _is_tokenizer(inner):
                 return inner
     return None
 
 
 def _is_tokenizer(value: Any) -> bool:
-    if value is None or isinstance(value, str | bytes | type | Tensor) or type(value).__module__ == "builtins":
+    if (
+        value is None
+        or isinstance(value, str | bytes | type | Tensor | nn.Module)
+        or type(value).__module__ == "builtins"
+    ):
         return False
     try:
         return callable(getattr(value, "encode", None)) and callable(getattr(value, "decode", None))
@@ -98,10 +105,14 @@ def saved_tokenizer(folder: Path, used: Any) -> Any:
 
 
 def judge(
-    folder: str | None, batch: list[Tensor], shown: list[Picture], models: Iterable[nn.Module] = ()
+    folder: str | None,
+    batch: list[Tensor],
+    shown: list[Picture],
+    models: Iterable[nn.Module] = (),
+    ignored: Iterable[int] = (),
 ) -> list[ProbeResult]:
     """Compare the tokenizer in use with the saved one, and with the embeddings of the models, on texts of the first batch. Show
-    these texts beside the numbers."""
+    these texts beside the numbers. ``ignored``: numbers that a loss was told to ignore."""
     used = find_tokenizer()
     if used is None:
         return [untried("tokenizer", "no-tokenizer")] if folder else []
@@ -115,7 +126,7 @@ def judge(
             continue
         picture.text = "\n".join(text[:200] for text in found)
         texts = texts or found
-    results = [round_trip(used, texts), *_end_left_out(used, batch)]
+    results = [round_trip(used, texts), *_end_left_out(used, batch), *special_tokens(used, batch, ignored)]
     if padding := padding_in_text(used, texts, _paddings(models)):
         results.append(padding)
     if folder is None:

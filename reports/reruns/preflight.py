@@ -14,7 +14,7 @@ from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
-from .preflight_resume import resumed
+from .preflight_resume import resumed, state_kept
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
 
@@ -54,6 +54,7 @@ AREA_OF = {
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
     "tokenizer-padding": "tokenizer",
+    "tokenizer-special": "tokenizer",
     "pad-is-eos": "tokenizer",
 }
 PROBES = (
@@ -86,8 +87,8 @@ _REHEARSED = Path("epoch-end") / "checkpoints"
 """Where checkpoints of the rehearsed epoch wait for a start from them."""
 
 _STEPS_AFTER = 8
-"""Its steps from there on where the ends of two epochs are rehearsed: the last batch, four more, and three. Rules that look for steps
-in a row ask for three."""
+"""Its steps from there on where the ends of two epochs are rehearsed: the last batch, four more, and three. Rules that look for
+steps in a row ask for three."""
 _STEPS_RESUMED = 5
 """Steps of a start from a checkpoint."""
 
@@ -223,7 +224,7 @@ def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fa
         plan = ProbePlan(folder=str(folder / "resumed-plan"), intervention="rehearsed-checkpoints", values=values)
         loaded = folder / "resumed"
         finish(record(script, loaded, steps=_STEPS_RESUMED, seconds=seconds, plan=plan, again=True), seconds)
-        return resumed(again, recorded(loaded), since)
+        return [*resumed(again, recorded(loaded), since), *state_kept(rehearsed)]
     finally:
         shutil.rmtree(rehearsed, ignore_errors=True)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analyzer import Trace
+from ...schemas.files.rehearsed import Moment, read_state
 from ..text.language import say
 from ..text.wording import number, plural
 from .preflight_facts import Fact
@@ -54,6 +55,30 @@ def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
     )
     return [("resume", "resume", "passed", words)]
 
+
+def state_kept(rehearsed: Path) -> list[Fact]:
+    """Whether what the script keeps in its own objects goes on: what had changed by the checkpoint, and is after loading what it
+    was at the very beginning."""
+    first, then, now = (read_state(rehearsed, moment) for moment in _MOMENTS)
+    anew = [
+        name
+        for name, value in then.items()
+        if name in first and name in now and value.digest != first[name].digest == now[name].digest
+    ]
+    if not anew:
+        return []
+    words = say(
+        "{name} begins anew: it is {now} after loading, and was {then} where the checkpoint was saved. {others}Save it with the"
+        " weights, and load it.",
+        name=anew[0],
+        now=now[anew[0]].shown,
+        then=then[anew[0]].shown,
+        others=say("{names} too. ", names=", ".join(anew[1:5])) if len(anew) > 1 else "",
+    )
+    return [("resume", "state not restored", "doubtful", words)]
+
+
+_MOMENTS: tuple[Moment, ...] = ("first", "then", "now")
 
 _SUMS = (
     "SELECT tensor, numel, any_value(sum) AS sum, any_value(sum_sq) AS sum_sq FROM stats"

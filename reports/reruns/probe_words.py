@@ -250,6 +250,27 @@ SENTENCES: dict[str, _Words] = {
         " padding (padding_idx).",
         **v,
     ),
+    "special-number-of-a-word": lambda v: say(
+        "{attribute} of the tokenizer is {number}, which is the word {word}; the vocabulary has {token} as {right}: take its"
+        " number from the vocabulary.",
+        **v,
+    ),
+    "special-token-split": lambda v: say(
+        "{token} is taken apart: {rows} rows of the first batch hold its pieces ({parts}), and none holds its number {number}."
+        " Add the number itself, or have the tokenizer leave special tokens whole.",
+        **v,
+    ),
+    "end-ignored": lambda v: say(
+        "The loss ignores {number}, which is the token that ends a text: the model never learns to stop. Give padding a number of"
+        " its own.",
+        **v,
+    ),
+    "end-missing": lambda v: say(
+        "{rows} padded rows of the first batch begin with the token for the start, and none holds {number}, the one for the end:"
+        " the model never learns to stop. Append it to each text.",
+        **v,
+    ),
+    "special-tokens": lambda v: say("{count} special tokens have their own numbers.", **v),
     "padding-apart": lambda v: say("No token of {texts} texts has the number that is kept at zero for padding.", **v),
     "tokenizer-returns": lambda v: say("Decoding gives {texts} encoded texts back.", **v),
     "tokenizer-loses": lambda v: say("The tokenizer gives “{back}” back for “{text}”.", **v),

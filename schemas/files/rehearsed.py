@@ -1,10 +1,40 @@
-"""Checkpoints that a rehearsal has saved aside: the listing in their folder says which path of the script's each stands for."""
+"""Checkpoints that a rehearsal has saved aside: the listing in their folder says which path of the script's each stands for.
+
+Beside them lies what the script's own objects held: ``first``, where the training began, ``then``, where it went on after the
+checkpoint, and ``now``, where a start from the checkpoint began.
+"""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 _LISTING = "saved.json"
+
+Moment = Literal["first", "then", "now"]
+
+
+class StateValue(msgspec.Struct, kw_only=True):
+    """A number or a tensor: equal ones have equal digests."""
+
+    digest: str
+    shown: str
+
+
+def write_state(folder: Path, moment: Moment, state: Mapping[str, StateValue]) -> None:
+    """Write what the script held at a moment; the first such moment counts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"state-{moment}.json"
+    if not path.exists():
+        path.write_bytes(msgspec.json.encode(state))
+
+
+def read_state(folder: Path, moment: Moment) -> dict[str, StateValue]:
+    """What was written; empty where nothing was."""
+    path = folder / f"state-{moment}.json"
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, StateValue]) if path.exists() else {}
 
 
 def write_listing(folder: Path, saved: Mapping[str, Path]) -> None:

@@ -32,7 +32,9 @@ BATCHES = Table(
         ),
         Column("workers", I32, "num_workers of the loader.", "processes"),
         Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
-        Column("dataset_id", I32, "The data set behind a Subset, in order of appearance; the same for two splits of one."),
+        Column(
+            "dataset_id", I32, "The data set behind a Subset, in order of appearance; the same for two splits of one."
+        ),
         Column("dataset_length", I64, "Samples of the loader's data set, as it says.", "samples"),
         Column("sampler", STR, "Class of the loader's sampler, one of torch's own; null for others."),
         Column("sampler_reach", I64, "Samples that this sampler can draw.", "samples"),

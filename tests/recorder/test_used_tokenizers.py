@@ -1,10 +1,12 @@
 """The tokenizer in use, found in the script's frames, against the one saved in a folder; and padding that ends a text."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
+from firstfault.recorder.probes.special_tokens import special_tokens
 from firstfault.recorder.probes.used_tokenizers import folder_beside, judge
 from firstfault.schemas.files.probe_report import Picture
 from torch import nn
@@ -108,6 +110,45 @@ class Pieces:
 def test_words_whose_ends_leave_no_token_are_found_where_no_text_of_the_batch_has_a_blank(ends, unknown, outcome):
     found, _ = judged(None, torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7] * 3]), tokenizer=Pieces(ends, unknown))
     assert found["tokenizer-round-trip"].outcome == outcome
+
+
+class Words:
+    """Words by a vocabulary with special tokens; ``pattern`` says what a word is."""
+
+    def __init__(self, pattern=r"<\w+>|\w+|[^\w\s]", **numbers):
+        self.pattern = pattern
+        self.itos = ["<pad>", "<bos>", "<eos>", "<unk>", "<", ">", "eos", "bos", "red", "blue"]
+        self.pad_id, self.bos_id, self.eos_id, self.unk_id = range(4)
+        vars(self).update(numbers)
+
+    def encode(self, text):
+        return [self.itos.index(w) for w in re.findall(self.pattern, text)]
+
+    def decode(self, ids):
+        return " ".join(self.itos[i] for i in ids)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "rows", "ignored", "code"),
+    [
+        (Words(), [[1, 8, 9, 2], [1, 8, 2, 0]], [0], "special-tokens"),
+        (Words(unk_id=8), [[1, 8, 9, 2], [1, 8, 2, 0]], [0], "special-number-of-a-word"),
+        (Words(r"\w+|[^\w\s]"), [[1, 8, 9, 4, 6, 5], [1, 8, 4, 6, 5, 0]], [0], "special-token-split"),
+        (Words(r"\w+|[^\w\s]"), [[1, 8, 9, 2], [1, 8, 2, 0]], [0], "special-tokens"),  # added as a number
+        (Words(pad_id=2), [[1, 8, 9, 2], [1, 8, 2, 2]], [2], "end-ignored"),
+        (Words(pad_id=2), [[1, 8, 9, 2], [1, 8, 2, 2]], [-100], "special-tokens"),
+        (Words(), [[1, 8, 9, 0], [1, 8, 0, 0]], [0], "end-missing"),
+        (Words(), [[1, 8, 9, 0], [1, 8, 0, 0]], [-100], "special-tokens"),  # no loss of tokens
+    ],
+)
+def test_special_tokens_with_a_words_number_taken_apart_or_without_an_end_are_found(tokenizer, rows, ignored, code):
+    (found,) = special_tokens(tokenizer, [torch.tensor(rows), torch.rand(2, 3)], ignored)
+    assert found.code == code
+
+
+def test_a_tokenizer_without_special_tokens_is_not_asked_for_them():
+    plain = SimpleNamespace(encode=list, vocab={"a": 0, "b": 1})
+    assert special_tokens(plain, [torch.tensor([[0, 1]])], [1]) == []
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):

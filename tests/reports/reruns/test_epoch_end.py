@@ -10,7 +10,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.probes import epoch_end
 from firstfault.recorder.probes.interventions import intervened
 from firstfault.reports.reruns.preflight_epoch import epoch_end as judged
-from firstfault.schemas.files.rehearsed import not_saved_otherwise
+from firstfault.schemas.files.rehearsed import not_saved_otherwise, read_state
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -59,6 +59,25 @@ def test_what_is_kept_for_a_later_start_is_what_was_saved_at_the_first_end(tmp_p
         assert torch.load(path) == {"epoch": 1}
     (place,) = not_saved_otherwise(kept).values()
     assert torch.load(place) == {"epoch": 0}
+
+
+class Average:
+    def __init__(self):
+        self.mean = torch.zeros(2)
+
+
+def test_what_the_script_holds_is_looked_at_where_its_passes_begin(tmp_path):
+    data = TensorDataset(torch.arange(12.0))
+    kept, average, step = tmp_path / "kept", Average(), 0
+    with intervened("epoch-shortened", step=3, now=lambda: step, keep=str(kept)):
+        for epoch in range(3):
+            for _ in DataLoader(data, batch_size=2):
+                step += 1
+            average.mean = average.mean + 1 + epoch
+    with intervened("rehearsed-checkpoints", kept=str(kept)):
+        next(iter(DataLoader(data)))
+    shown = {m: read_state(kept, m)["average.mean"].shown for m in ("first", "then", "now")}
+    assert shown == {"first": "mean 0 of 2", "then": "mean 1 of 2", "now": "mean 6 of 2"}
 
 
 @pytest.mark.parametrize(("drop_last", "sizes"), [(False, [4, 4, 1]), (True, [4, 4])])

@@ -1,0 +1,95 @@
+"""State that a script keeps in its own objects: statistics of its inputs, averages, counters of its schedules, the best so far.
+
+Looked at where a pass over the training data begins, in the variables of the functions in progress. For a process of our own
+alone: reading the variables of a frame keeps them alive.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from ...schemas.files.rehearsed import StateValue
+from ..script.frames import is_users
+
+_BEST = re.compile(r"(^|_)best(_|$)|^best|patience|bad_epochs", re.IGNORECASE)
+_KEEPS_STATE = re.compile(
+    r"ema|average|normali[sz]|running|standardi[sz]|scal|sched|anneal|warm|queue|bank|memory|buffer", re.IGNORECASE
+)
+"""Names of classes whose numbers count as state, beside those that hold tensors or have a ``state_dict``."""
+_LARGEST = 1 << 20
+_MOST = 256
+_NOT_LOOKED_INTO = (
+    nn.Module,
+    torch.optim.Optimizer,
+    torch.optim.lr_scheduler.LRScheduler,
+    Dataset,
+    DataLoader,
+    Sampler,
+    type,
+)
+
+
+def script_state() -> dict[str, StateValue]:
+    """Name → value, of the variables and one level of attributes in them."""
+    found: dict[str, StateValue] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            for name, value in frame.f_locals.items():
+                _look(name, value, found)
+                if len(found) >= _MOST:
+                    return found
+        frame = frame.f_back
+    return found
+
+
+def _look(name: str, value: Any, found: dict[str, StateValue]) -> None:
+    if isinstance(value, bool | int | float | np.number):
+        if _BEST.search(name):
+            found.setdefault(name, _number(value))
+        return
+    if isinstance(value, _NOT_LOOKED_INTO) or not _of_the_script(value):
+        return
+    own = dict(vars(value))
+    tensors = {k: v for k, v in own.items() if isinstance(v, Tensor | np.ndarray)}
+    counts = bool(tensors) or hasattr(value, "state_dict") or bool(_KEEPS_STATE.search(type(value).__name__))
+    owner = type(value).__name__ if name == "self" else name
+    for key, inner in own.items():
+        if key in tensors:
+            for state in _tensor(inner):
+                found.setdefault(f"{owner}.{key}", state)
+        elif isinstance(inner, bool | int | float | np.number) and (counts or _BEST.search(key)):
+            found.setdefault(f"{owner}.{key}", _number(inner))
+        elif isinstance(inner, dict) and (counts or _BEST.search(key)):
+            for inside, held in list(inner.items())[:16]:
+                for state in _tensor(held):
+                    found.setdefault(f"{owner}.{key}[{inside!r}]", state)
+
+
+def _of_the_script(value: Any) -> bool:
+    module = sys.modules.get(type(value).__module__)
+    file = getattr(module, "__file__", None)
+    return file is not None and is_users(file) and hasattr(value, "__dict__")
+
+
+def _number(value: Any) -> StateValue:
+    number = float(value)
+    return StateValue(digest=repr(number), shown=f"{number:.4g}")
+
+
+def _tensor(value: Any) -> Iterator[StateValue]:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, Tensor) and value.layout is torch.strided and 0 < value.numel() <= _LARGEST:
+        plain = value.detach().cpu().double()
+        digest = hashlib.blake2b(plain.numpy().tobytes(), digest_size=8).hexdigest()
+        mean, size = float(plain.mean()), value.numel()
+        yield StateValue(digest=digest, shown=f"{mean:.4g}" if size == 1 else f"mean {mean:.4g} of {size}")
