@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
-from . import data_probes, dependence, gradients, learning
+from . import alignment, data_probes, dependence, gradients, learning
 from .kernels import repeatable_kernels
 from .random_states import random_states, set_random_states
 from .stage import Stage, Start, replaced, storage_of, tensors_of
@@ -25,7 +25,13 @@ from .trial import Probe, Seen, Setting, Trial
 
 Loss = Callable[[Any, Any], Tensor]
 
-PROBES: dict[str, Callable[[Setting], Probe]] = {**dependence.ALL, **data_probes.ALL, **gradients.ALL, **learning.ALL}
+PROBES: dict[str, Callable[[Setting], Probe]] = {
+    **dependence.ALL,
+    **data_probes.ALL,
+    **alignment.ALL,
+    **gradients.ALL,
+    **learning.ALL,
+}
 """Every probe that is made of trials, by name."""
 
 

@@ -250,6 +250,21 @@ SENTENCES: dict[str, _Words] = {
         " padding (padding_idx).",
         **v,
     ),
+    "edges-without-offset": lambda v: say(
+        "The first batch joins {graphs} graphs of {nodes} nodes, but its {edges} edges name no node beyond {largest}: all of them"
+        " lie in the first graphs. Add to the edges of each graph the number of nodes before it.",
+        **v,
+    ),
+    "edges-of-their-graphs": lambda v: say("The edges of {graphs} graphs name nodes of all of them.", **v),
+    "no-graphs": lambda v: say("not tried: no batch of graphs enters the model", **v),
+    "masks-turned": lambda v: say(
+        "{turned} of {images} images fit their mask better when it is turned ({turn}): a random flip goes for an image and its"
+        " mask together. Draw it once for both.",
+        **v,
+    ),
+    "masks-aligned": lambda v: say("{images} images fit their masks as they are.", **v),
+    "no-masks": lambda v: say("not tried: no images with a target of a few values for each pixel", **v),
+    "masks-tell-nothing": lambda v: say("not tried: images and masks do not tell how they lie", **v),
     "special-number-of-a-word": lambda v: say(
         "{attribute} of the tokenizer is {number}, which is the word {word}; the vocabulary has {token} as {right}: take its"
         " number from the vocabulary.",
