@@ -150,6 +150,38 @@ def inputs(setting: Setting) -> Probe:
     return result(name, "passed", "input-counts", before=base.loss, after=seen.loss)
 
 
+def graph(setting: Setting) -> Probe:
+    """Move weights that get a gradient, but none from the outputs, whose graph does not reach the inputs either: the outputs must
+    not change. If they do, another term of the loss alone trains them."""
+    name = "dependence-graph"
+    if not setting.one_model or setting.optimizers > 1:
+        return untried(name, "other-model")
+    base = yield Trial(keep_outputs=True, keep_gradients=True, trace_inputs=True)
+    if base.reached is None or not base.outputs or not base.traced:
+        return untried(name, "no-output")
+    pairs = list(zip(setting.parameters, base.gradients, strict=True))
+    trained = [g is not None and bool((g != 0).any()) and id(p) not in base.reached for p, g in pairs]
+    # a codebook is looked up beside a gradient that is passed straight through: it has no graph, and the input has
+    if not any(trained) or any(id(t) in base.reached for t in base.traced):
+        return result(name, "passed", "graph-whole", parameters=len(pairs))
+    again = yield Trial(keep_outputs=True)
+    if not all(torch.equal(a, b) for a, b in zip(base.outputs, again.outputs, strict=False)):
+        return untried(name, "not-repeatable")
+    drawn = torch.Generator().manual_seed(0)
+    nudge = [
+        (_NUDGE + p.detach().float().std(unbiased=False)) * torch.randn(p.shape, generator=drawn).to(p)
+        if cut
+        else torch.zeros_like(p)
+        for (p, _), cut in zip(pairs, trained, strict=True)
+    ]
+    seen = yield Trial(keep_outputs=True, nudge=nudge)
+    changed = any(a.numel() > 1 and not _equal(a, b).all() for a, b in zip(base.outputs, seen.outputs, strict=False))
+    if not changed:
+        return result(name, "passed", "graph-whole", parameters=len(pairs))
+    names = [n for n, cut in zip(setting.names, trained, strict=True) if cut]
+    return result(name, "doubtful", "graph-cut", first=names[0], count=len(names), parameters=len(pairs))
+
+
 _NUDGE = 0.02
 """Standard deviation of what is added to weights: as small as the usual initialisation of a language model's."""
 
@@ -222,4 +254,5 @@ ALL: dict[str, Any] = {
     "dependence-future": future_tokens,
     "dependence-target": targets,
     "dependence-input": inputs,
+    "dependence-graph": graph,
 }

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from .random_states import random_states, set_random_states
 from .trial import Seen, Trial
 
+_MOST_NODES = 100_000
+
 
 class Start:
     """Weights, buffers, modes, optimizer states and random states at one moment."""
@@ -181,7 +183,15 @@ class Stage:
                 self.trial.inputs(found)
             self.seen.edited_inputs = len(found)
         self.seen.inputs = [t.detach().clone() for t in found] or [torch.empty(0)]
+        if self.trial.trace_inputs:
+            return replaced(changed, self._traced)
         return changed if self.trial.inputs is not None or self.same_batch else None
+
+    def _traced(self, tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point() or tensor.requires_grad:
+            return tensor
+        self.seen.traced.append(leaf := tensor.detach().requires_grad_())
+        return leaf.clone()  # which may be written to in place, as a leaf may not
 
     def _first_inputs(self, args: Any, kwargs: Any) -> Any:
         places = iter(range(len(tensors_of((args, kwargs)))))
@@ -194,6 +204,7 @@ class Stage:
             found: list[Tensor] = []
             replaced(output, lambda t: (found.append(t.detach().float().clone()) or t) if t.is_floating_point() else t)
             self.seen.outputs = found
+            self.seen.reached = _leaves_behind(output)
         if not self.seen.output_dtypes:
             self.seen.output_dtypes = [t.dtype for t in tensors_of(output) if t.is_floating_point()]
         if self._modes:
@@ -209,6 +220,25 @@ class Stage:
         if self._autocast is not None:
             self._autocast.__exit__(None, None, None)
             self._autocast = None
+
+
+def _leaves_behind(output: Any) -> set[int] | None:
+    """Leaves that the graph of an output ends in; None where none of more than one element has a graph, or it is very large."""
+    todo: list[Any] = [t.grad_fn for t in tensors_of(output) if t.grad_fn is not None and t.numel() > 1]
+    if not todo:
+        return None
+    seen, leaves = set(todo), set[int]()
+    while todo:
+        node = todo.pop()
+        if (leaf := getattr(node, "variable", None)) is not None:
+            leaves.add(id(leaf))
+        for behind, _ in node.next_functions:
+            if behind is not None and behind not in seen:
+                seen.add(behind)
+                todo.append(behind)
+        if len(seen) > _MOST_NODES:
+            return None
+    return leaves
 
 
 def _as_before(tensor: Tensor, kept: list[Tensor], place: int) -> Tensor:

@@ -36,6 +36,8 @@ class Trial:
     """The batches that follow each other in the data instead of the first one."""
     keep_outputs: bool = False
     keep_gradients: bool = False
+    trace_inputs: bool = False
+    """Let the inputs of floats ask for a gradient, so that ``Seen.reached`` tells whether the outputs come from them by graph."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,10 @@ class Seen:
     outputs: list[Tensor] = field(default_factory=list[Tensor])
     output_dtypes: list[torch.dtype] = field(default_factory=list["torch.dtype"])
     """What the outputs were computed in, autocast or not; ``outputs`` are kept in float32."""
+    reached: set[int] | None = None
+    """Leaves, by identity, that the graph of the kept outputs of more than one element ends in; None: they have none."""
+    traced: list[Tensor] = field(default_factory=list[Tensor])
+    """The leaves that stand for the inputs."""
     gradients: list[Tensor | None] = field(default_factory=list["Tensor | None"])
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """What torch's own loss functions were given as target."""

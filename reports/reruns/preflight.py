@@ -42,6 +42,7 @@ AREA_OF = {
     "dependence-future": "dependence",
     "dependence-target": "dependence",
     "dependence-input": "dependence",
+    "dependence-graph": "dependence",
     "dependence-fields": "dependence",
     "dependence-layers": "dependence",
     "signal": "data",
@@ -76,6 +77,7 @@ PROBES = (
     "signal",
     "can-learn",
     "lr-range",
+    "dependence-graph",
     "gradients",
     "precision",
 )

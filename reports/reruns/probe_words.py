@@ -250,6 +250,13 @@ SENTENCES: dict[str, _Words] = {
         " padding (padding_idx).",
         **v,
     ),
+    "graph-whole": lambda v: say("The graph of the outputs ends in all weights that change them.", **v),
+    "graph-cut": lambda v: say(
+        "{count} of {parameters} weight tensors, first {first}, change the output, but no gradient comes from it to them; another"
+        " term of the loss alone trains them. A detach(), a no_grad() or an operator without a gradient (argmin, round) lies"
+        " between: pass the gradient straight through, as in z + (q - z).detach().",
+        **v,
+    ),
     "edges-without-offset": lambda v: say(
         "The first batch joins {graphs} graphs of {nodes} nodes, but its {edges} edges name no node beyond {largest}: all of them"
         " lie in the first graphs. Add to the edges of each graph the number of nodes before it.",
