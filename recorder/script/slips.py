@@ -1,4 +1,4 @@
-"""Mistakes that can be read in a script's source: results that nobody takes, one module several times in a list."""
+"""Mistakes that can be read in a script's source: what is left lying, one module several times in a list, kept aliases."""
 
 import ast
 import linecache
@@ -7,41 +7,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-_COMPUTE = frozenset({
-    "masked_fill", "masked_scatter", "index_fill", "index_add", "index_copy", "index_put", "scatter_add", "scatter_reduce",
-    "clamp", "clamp_min", "clamp_max", "nan_to_num", "softmax", "log_softmax", "sigmoid", "tanh", "relu", "dropout",
-})  # fmt: skip
-"""Operators that only compute, of names that nothing else has whose result may be left lying."""
+from .kept_aliases import KeptAlias, kept_aliases, may_keep
+from .lost_results import Discarded, discarded, may_lose
+from .source_nodes import dotted, shown_in
 
-_INTO = frozenset({"out", "inplace", "copy"})
-"""Arguments by which a function writes into a tensor that is there."""
-
-_OF_MODULES = frozenset({"torch", "F", "functional", "nn"})
-"""Names under which torch's functions are called."""
-
-_WORTH = re.compile(
-    rf"^[ \t]+[\w.\[\]]+\.(?:{'|'.join(sorted(_COMPUTE))})\(|\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*", re.MULTILINE
-)
-"""What a text has to hold before it is parsed."""
+_LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
 _LARGEST = 300_000
 """Letters of a file: a parse takes half a second for each million."""
-
-_LONGEST = 100
-
-
-class Discarded(NamedTuple):
-    """A statement that computes a new tensor and leaves it lying."""
-
-    line: int
-    function: str
-    """Function that holds it; ``<module>`` outside all."""
-    text: str
-    target: str
-    """What stays as it is."""
-    called: str
-    method: bool
-    """Whether it is a method of the tensor, not a function of torch."""
 
 
 class Repeated(NamedTuple):
@@ -59,39 +32,48 @@ class Slips(NamedTuple):
 
     discarded: tuple[Discarded, ...] = ()
     repeated: tuple[Repeated, ...] = ()
+    kept: tuple[KeptAlias, ...] = ()
     calls: tuple[tuple[str, str], ...] = ()
-    """(function, name that it calls), where something was found."""
+    """(function, name that it calls), where something was left lying."""
 
 
 @cache
 def slips(file: str) -> Slips:
     """What a file holds; nothing where it cannot be read, is no Python, or is very large."""
     text = "".join(linecache.getlines(file))
-    if len(text) > _LARGEST or not _WORTH.search(text):
+    if len(text) > _LARGEST or not (may_lose(text) or may_keep(text) or _LISTED.search(text)):
         return Slips()
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return Slips()
+    return slips_of(tree, text)
+
+
+def slips_of(tree: ast.Module, text: str) -> Slips:
+    """What a parsed text holds."""
+    lines = text.split("\n")
     shown = {id(statement) for statement in tree.body}  # a notebook shows the value of a cell's last statement
     left, again, called = list[Discarded](), list[Repeated](), set[tuple[str, str]]()
+    bound: dict[str, set[str]] = {}
     for node, function in _nodes(tree, "<module>"):
         match node:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if (
-                name in _COMPUTE and id(node) not in shown
-            ):
-                found = _discarded(call, target, name, function, text)
+            case ast.Expr() | ast.Assign() if id(node) not in shown or isinstance(node, ast.Assign):
+                found = discarded(node, function, lines, bound.get(function, ()))
                 if found is not None:
                     left.append(found)
-            case ast.BinOp(left=ast.List(elts=[ast.Call(func=made) as element]), op=ast.Mult()) if name := _last_name(
-                made
-            ):
-                again.append(Repeated(node.lineno, _shown(node, text), name, _shown(element, text)))
+            case ast.BinOp(left=ast.List(elts=[ast.Call(func=made) as element]), op=ast.Mult()) if dotted(made):
+                name = dotted(made).rpartition(".")[2]
+                again.append(Repeated(node.lineno, shown_in(node, lines), name, shown_in(element, lines)))
+            case ast.Try(body=[ast.Expr(value=ast.Attribute()) as tried]):
+                shown.add(id(tried))  # asks whether there is such a name
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 called.add((function, name))
+            case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                bound.setdefault(function, set()).add(dotted(node))
             case _:
                 pass
-    return Slips(tuple(left), tuple(again), tuple(sorted(called)) if left else ())
+    return Slips(tuple(left), tuple(again), tuple(kept_aliases(tree, text)), tuple(sorted(called)) if left else ())
 
 
 def running(file: str, roots: set[str]) -> set[str]:
@@ -112,30 +94,3 @@ def _nodes(node: ast.AST, function: str) -> Iterator[tuple[ast.expr | ast.stmt, 
             yield child, function
         inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
         yield from _nodes(child, inside)
-
-
-def _discarded(call: ast.Call, target: ast.expr, name: str, function: str, source: str) -> Discarded | None:
-    root = target
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    if not isinstance(root, ast.Name) or _INTO & {k.arg for k in call.keywords}:
-        return None
-    method = _last_name(target) not in _OF_MODULES
-    if not method and not call.args:
-        return None
-    kept = target if method else call.args[0]
-    return Discarded(call.lineno, function, _shown(call, source), _shown(kept, source), name, method)
-
-
-def _last_name(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return ""
-
-
-def _shown(node: ast.AST, source: str) -> str:
-    """As the script has it written, in one line."""
-    text = " ".join((ast.get_source_segment(source, node) or "").split())
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

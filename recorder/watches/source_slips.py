@@ -1,6 +1,8 @@
-"""Mistakes that stand in the source of what runs: a result that nobody takes, one module several times in a list.
+"""Mistakes that stand in the source of what runs: a result that nobody takes, one module several times in a list, best
+weights that a training loop keeps by reference.
 
-Source is read where a model is found and where the first losses go backward. What is told of a list was seen in the model too.
+Source is read where a model is found and where the first losses go backward. What is told of a list was seen in the model too,
+and of a loop only while it trains.
 """
 
 import sys
@@ -22,12 +24,20 @@ _MOST_TOLD = 16
 _LOSSES = 3
 """Backward passes from which it is seen which functions train."""
 
+_LEFT = {
+    "computed": "gives a new tensor, which nobody takes",
+    "not_called": "is named and not called",
+    "compared": "compares and assigns nothing",
+    "signed": "throws the earlier value away",
+}
+"""Why a statement does not do what it says, in words of the event."""
+
 
 class SourceSlipsWatch(Watch):
     """Writes events of what was read in the source."""
 
     name = "source-slips"
-    writes = ("events:result-discarded", "events:module-repeated")
+    writes = ("events:result-discarded", "events:module-repeated", "events:alias-kept")
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -40,6 +50,7 @@ class SourceSlipsWatch(Watch):
         signals.model_found.connect(self.name, self._model)
         signals.inner_model_found.connect(self.name, self._model)
         signals.loss.connect(self.name, self._trains)
+        signals.step_begins.connect(self.name, self._steps)
 
     def _model(self, root: ModuleEntry) -> None:
         model = root.ref()
@@ -55,19 +66,28 @@ class SourceSlipsWatch(Watch):
             self._discarded(file, {"forward"}, model, inside)
         self._repeated(model, {code.co_filename for code in forwards.values()})
 
+    def _steps(self) -> None:
+        """A step without a loss: backward may be what is never called."""
+        if not self._losses:
+            self._look_outwards()
+
     def _trains(self, _loss: Tensor) -> None:
-        """The functions that call backward, from the innermost outwards."""
+        self._look_outwards()
+
+    def _look_outwards(self) -> None:
+        """The functions that train, from the innermost outwards."""
         if self._losses >= _LOSSES:
             return
         self._losses += 1
         frame = outside(sys._getframe(1))
-        functions: dict[str, set[str]] = {}
+        functions: dict[str, dict[str, int]] = {}
         while frame is not None:
             if self._readable(frame.f_code.co_filename):
-                functions.setdefault(frame.f_code.co_filename, set()).add(frame.f_code.co_name)
+                functions.setdefault(frame.f_code.co_filename, {}).setdefault(frame.f_code.co_name, frame.f_lineno)
             frame = frame.f_back
-        for file, names in functions.items():
-            self._discarded(file, names)
+        for file, lines in functions.items():
+            self._discarded(file, set(lines))
+            self._kept(file, lines)
 
     def _readable(self, file: str) -> bool:
         if file not in self._files and len(self._files) < _MOST_FILES and is_script(file):
@@ -89,16 +109,38 @@ class SourceSlipsWatch(Watch):
                 entry = None if part is None else self.session.catalogue.find(part)
                 self._tell(
                     "result-discarded",
-                    f"{slip.text} gives a new tensor, which nobody takes",
+                    f"{slip.text} {_LEFT[slip.reason]}",
                     entry,
                     {
                         "text": slip.text,
                         "target": slip.target,
+                        "reason": slip.reason,
+                        "meant": slip.meant,
                         "called": slip.called,
                         "method": slip.method,
                         "in_place": hasattr(Tensor, f"{slip.called}_"),
                         "place": f"{shown(file)}:{slip.line}",
                         "function": slip.function,
+                    },
+                )
+
+    def _kept(self, file: str, lines: dict[str, int]) -> None:
+        """Loops that train now: their functions are at these lines."""
+        for slip in slips(file).kept:
+            first, last = slip.loop
+            if first <= lines.get(slip.function, 0) <= last and self._new(file, slip.line):
+                self._tell(
+                    "alias-kept",
+                    f"{slip.target} refers to {slip.model}, which is trained on until line {slip.used} uses it",
+                    None,
+                    {
+                        "text": slip.text,
+                        "target": slip.target,
+                        "model": slip.model,
+                        "whole": slip.whole,
+                        "use": slip.use,
+                        "use_line": slip.used,
+                        "place": f"{shown(file)}:{slip.line}",
                     },
                 )
 

@@ -1,11 +1,13 @@
 """What stands in the source of a model and of its training loop, and does nothing, is told; what only looks like it is not."""
 
+import ast
 import sys
 from pathlib import Path
 
 import forked
+import pytest
 from firstfault.analyzer import Trace, diagnose
-from firstfault.recorder.script.slips import slips
+from firstfault.recorder.script.slips import slips, slips_of
 
 SCRIPT = """
 import torch
@@ -51,8 +53,7 @@ main()
 """
 
 
-def _events(tmp_path: Path, **parts: str) -> tuple[list[tuple[object, ...]], list[str]]:
-    text = SCRIPT
+def _events(tmp_path: Path, text: str = SCRIPT, **parts: str) -> tuple[list[tuple[object, ...]], list[str]]:
     for name, value in parts.items():
         text = text.replace(f"{{{name}}}", value)
     (tmp_path / "script.py").write_text(text)
@@ -63,7 +64,7 @@ def _events(tmp_path: Path, **parts: str) -> tuple[list[tuple[object, ...]], lis
         rows = trace.sql(
             "SELECT event, coalesce(m.module, '-'), e.detail ->> '$.text', e.detail ->> '$.place' FROM events e"
             " LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id"
-            " WHERE event IN ('result-discarded', 'module-repeated', 'recorder-fault') ORDER BY ALL"
+            " WHERE event IN ('result-discarded', 'module-repeated', 'alias-kept', 'recorder-fault') ORDER BY ALL"
         ).rows()
         return rows, [c.name for c in diagnose(trace).causes if c.severity != "warning"]
 
@@ -96,9 +97,149 @@ def test_what_is_taken_done_in_place_shared_by_a_name_or_never_called_is_none(tm
     assert not {"result-discarded", "module-repeated"} & set(causes)
 
 
+def test_a_method_that_is_only_named_a_comparison_and_a_sign_are_named_with_their_lines(tmp_path: Path) -> None:
+    rows, causes = _events(
+        tmp_path,
+        attend="scores = scores",
+        blocks="block",
+        loop="""for p in block.parameters():
+            p.requires_grad == False  # freeze
+        model.train
+        extra = 0.0
+        extra =+ x.sum()
+        for group in optimizer.param_groups:
+            group["lr"] == 0.01""",
+    )
+
+    assert rows == [
+        ("result-discarded", "-", "extra =+ x.sum()", "script.py:38"),
+        ("result-discarded", "-", 'group["lr"] == 0.01', "script.py:40"),
+        ("result-discarded", "-", "model.train", "script.py:36"),
+        ("result-discarded", "-", "p.requires_grad == False", "script.py:35"),
+    ]
+    assert "result-discarded" in causes
+
+
+def test_a_backward_that_is_only_named_is_told_at_the_first_step_of_the_optimizer(tmp_path: Path) -> None:
+    text = SCRIPT.replace("F.mse_loss(model(x), y).backward()", "loss = F.mse_loss(model(x), y)\n        loss.backward")
+
+    rows, _ = _events(tmp_path, text, attend="scores = scores", blocks="block", loop="pass")
+
+    assert [row[2:] for row in rows] == [("loss.backward", "script.py:37")]
+
+
+def test_what_is_called_assigned_added_tried_or_signed_for_the_first_time_is_none(tmp_path: Path) -> None:
+    rows, causes = _events(
+        tmp_path,
+        attend="scores = scores",
+        blocks="block",
+        loop="""for p in block.parameters():
+            p.requires_grad = p.requires_grad == True
+        model.train()
+        sign =+ 1.0
+        extra = 0.0
+        extra += +x.sum()
+        extra=+1.0
+        try:
+            optimizer.step
+        except AttributeError:
+            pass""",
+    )
+
+    assert rows == []
+    assert "result-discarded" not in causes
+
+
+TRAINING = """
+import copy
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+def train(model, data, targets):
+    for x, y in zip(data.split(8), targets.split(8)):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+torch.manual_seed(0)
+data, targets = torch.randn(64, 8), torch.randn(64, 1)
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+best_loss, best = float("inf"), None
+for epoch in range(3):
+    {begin}
+    loss = train(model, data, targets)
+    if loss < best_loss:
+        best_loss = loss
+        {keep}
+{use}
+"""
+
+
+def _written(keep: str, use: str, begin: str = "pass") -> str:
+    return TRAINING.replace("{keep}", keep).replace("{use}", use).replace("{begin}", begin)
+
+
+def _kept(keep: str, use: str, begin: str = "pass") -> list[tuple[str, str]]:
+    text = _written(keep, use, begin)
+    return [(slip.text, slip.use) for slip in slips_of(ast.parse(text), text).kept]
+
+
+def test_best_weights_that_a_training_loop_keeps_by_reference_are_told(tmp_path: Path) -> None:
+    rows, causes = _events(tmp_path, _written("best_model = model", "F.mse_loss(best_model(data), targets)"))
+
+    assert [row[2:] for row in rows] == [("best_model = model", "script.py:25")]
+    assert "restored-from-alias" in causes
+
+
+def test_a_copy_that_a_training_loop_keeps_is_healthy(tmp_path: Path) -> None:
+    rows, causes = _events(tmp_path, _written("best_model = copy.deepcopy(model)", "best_model(data)"))
+
+    assert rows == []
+    assert "restored-from-alias" not in causes
+
+
+@pytest.mark.parametrize(
+    ("keep", "use", "shown"),
+    [
+        ("best = model.state_dict()", "model.load_state_dict(best)", "model.load_state_dict(best)"),
+        ("best = copy.copy(model.state_dict())", "torch.save(best, 'best.pt')", "torch.save(best, 'best.pt')"),
+        (
+            "best = {'model': model.state_dict()}",
+            "torch.save(obj=best, f='best.pt')",
+            "torch.save(obj=best, f='best.pt')",
+        ),
+        ("weights = model.state_dict()", "model.load_state_dict(weights)", "model.load_state_dict(weights)"),
+        ("best_loss, best_model = loss, model", "model = best_model", "model = best_model"),
+    ],
+)
+def test_references_are_told_with_their_first_use(keep: str, use: str, shown: str) -> None:
+    assert _kept(keep, use) == [(keep, shown)]
+
+
+@pytest.mark.parametrize(
+    ("keep", "use", "begin"),
+    [
+        ("best = {k: v.clone() for k, v in model.state_dict().items()}", "model.load_state_dict(best)", "pass"),
+        ("best = model.state_dict(); torch.save(best, 'best.pt')", "best = torch.load('best.pt')", "pass"),
+        ("best = model.state_dict(); best = {k: v + 0 for k, v in best.items()}", "torch.save(best, 'b')", "pass"),
+        ("best_model = model", "best_model.eval()", "model = nn.Linear(8, 1)"),
+        ("best_model = model; break", "best_model.eval()", "pass"),
+        ("best_model = model", "print(best_model)", "pass"),
+        ("best = optimizer.state_dict()", "optimizer.load_state_dict(best)", "pass"),
+        ("best_net_loss = loss", "str(best_net_loss)", "pass"),
+    ],
+)
+def test_copies_files_models_of_each_pass_and_loops_that_end_are_no_references(keep: str, use: str, begin: str) -> None:
+    assert _kept(keep, use, begin) == []
+
+
 def test_a_file_that_is_no_python_or_is_gone_holds_nothing(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("def f(:\n    x.clamp(0)\n")
 
-    assert slips(str(broken)) == ((), (), ())
-    assert slips(str(tmp_path / "none.py")) == ((), (), ())
+    assert slips(str(broken)) == ((), (), (), ())
+    assert slips(str(tmp_path / "none.py")) == ((), (), (), ())

@@ -4,32 +4,45 @@ name = "result-discarded"
 severity = "error"
 phase = "forward"
 signal = "source"
-message = "At {place} the result of {text} is thrown away. {called} returns a new tensor, and {target} stays as it is{more}."
+message = "At {place} {what_}{more}."
 fix = "{remedy}"
+explains = ["zero-grad-missing", "no-optimizer-step", "train-mode-in-eval", "stuck-in-eval-mode", "scheduler-never-stepped"]
+[say.what_]
+computed = "the result of {text} is thrown away. {called} returns a new tensor, and {target} stays as it is"
+not_called = "{text} is named and not called. So {called} never runs there"
+compared = "{text} compares and assigns nothing. So {target} stays as it is"
+signed = "{text} assigns a value with a plus sign. So the earlier value of {target} is thrown away"
 [say.remedy]
 assign_or_in_place = "Take the result: {target} = {text}. Or call {called}_, which changes the tensor itself."
 assign = "Take the result: {target} = {text}."
+write = "Write {meant}."
 [say.more]
 alone = ""
 others = "; {others} other lines do the same"
 [needs]
 tables = ["events"]
 [doc]
-what = "A line of the model, or of a function that trains it, calls an operator such as masked_fill, clamp or softmax as a statement. Its result is assigned to nothing."
-why = "Such an operator changes no tensor. The mask, the bound or the activation is written in the source and never applied."
-not_this = "Calls with out= or inplace=True. Names that do something elsewhere too, such as add, copy and normalize. Functions that nothing in the file calls from forward or from the training loop."
-source = "PyTorch's documentation: operators whose name ends in an underscore work in place, the others return a new tensor."
+what = "A line of the model, or of a function that trains it, does nothing with its value. It calls an operator such as masked_fill, clamp or softmax as a statement. It names zero_grad, backward, step, train or eval without calling it. It compares requires_grad, grad, training or a learning rate with == as a statement. Or it writes =+ where += adds."
+why = "An operator without an underscore changes no tensor. A method that is only named does not run, and == assigns nothing. The source says what never happens."
+not_this = "Calls with out= or inplace=True. Names that do something elsewhere too, such as add, copy and normalize. Other attributes and comparisons. An =+ on a name that has no value before. Functions that nothing in the file calls from forward or from the training loop."
+source = "PyTorch's documentation: operators whose name ends in an underscore work in place, the others return a new tensor. Python's documentation: expression statements."
 */
-SELECT e.rank, min(e.step) AS step, arg_min(m.module, place_of_call(m.call_order)) AS module,
-    count(*) AS value,
-    'forward' AS phase, arg_min(e.detail ->> '$.place', e.time_ns) AS place,
-    arg_min(e.detail ->> '$.text', e.time_ns) AS text, arg_min(e.detail ->> '$.target', e.time_ns) AS target,
-    arg_min(e.detail ->> '$.called', e.time_ns) AS called,
-    count(*) - 1 AS others, if(others > 0, 'others', 'alone') AS more,
-    if(arg_min((e.detail ->> '$.method')::BOOL AND (e.detail ->> '$.in_place')::BOOL, e.time_ns),
-        'assign_or_in_place', 'assign') AS remedy
-FROM events e
-LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
-WHERE e.event = 'result-discarded'
-GROUP BY e.rank
-ORDER BY step, e.rank
+WITH slips AS (
+    SELECT e.rank, min(e.step) AS step, arg_min(m.module, place_of_call(m.call_order)) AS module,
+        count(*) AS value, arg_min(e.detail, e.time_ns) AS first
+    FROM events e
+    LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+    WHERE e.event = 'result-discarded'
+    GROUP BY e.rank
+)
+SELECT s.rank, s.step, s.module, s.value, 'forward' AS phase, s.first ->> '$.place' AS place,
+    s.first ->> '$.text' AS text, s.first ->> '$.target' AS target, s.first ->> '$.called' AS called,
+    s.first ->> '$.meant' AS meant,
+    CASE s.first ->> '$.reason' WHEN 'not_called' THEN 'not_called' WHEN 'compared' THEN 'compared'
+        WHEN 'signed' THEN 'signed' ELSE 'computed' END AS what_,
+    s.value - 1 AS others, if(others > 0, 'others', 'alone') AS more,
+    CASE WHEN what_ <> 'computed' THEN 'write'
+        WHEN (s.first ->> '$.method')::BOOL AND (s.first ->> '$.in_place')::BOOL THEN 'assign_or_in_place'
+        ELSE 'assign' END AS remedy
+FROM slips s
+ORDER BY s.step, s.rank

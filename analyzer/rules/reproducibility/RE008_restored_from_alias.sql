@@ -4,24 +4,31 @@ name = "restored-from-alias"
 severity = "error"
 phase = "eval"
 signal = "shared"
-message = "At step {step} load_state_dict put into {content} what it already held. There {shared} of {matched} tensors of the state dict{since_} are the model's own memory. So nothing was restored. The model stays as the last step left it."
-fix = "Copy the weights when they are kept: best = copy.deepcopy(model.state_dict()), or torch.save them. A state_dict() holds references, and the optimizer writes to the tensors behind them."
+message = "{what_}"
+fix = "{remedy_}"
 explains = ["overfit"]
 [say.since_]
 taken = " taken at step {taken_step}"
+[say.what_]
+loaded = "At step {step} load_state_dict put into {content} what it already held. There {shared} of {matched} tensors of the state dict{since_} are the model's own memory. So nothing was restored. The model stays as the last step left it."
+kept = "{place} keeps the best weights by reference ({text}). The loop trains {model} on, and with it what {target} holds. Line {use_line} then uses {target} ({use}). It finds the last weights there, not the best."
+[say.remedy_]
+copy_state = "Copy the weights when they are kept: best = copy.deepcopy(model.state_dict()), or torch.save them. A state_dict() holds references, and the optimizer writes to the tensors behind them."
+copy_model = "Copy the model when it is kept: {target} = copy.deepcopy({model}). A second name refers to the same model, and the optimizer writes to its tensors."
 [params.all]
 value = 0.9
 unit = "share"
 doc = "Tensors that share memory, of those that matched: a few may be tied or made again."
 source = "convention: of this project, a few tensors may be tied or made again"
 [needs]
-tables = ["checkpoints", "steps"]
+tables = ["steps"]
 [doc]
-what = "The tensors of a state dict are the memory of the module that it is loaded into. Training steps came after it was taken."
+what = "The tensors of a state dict are the memory of the module that it is loaded into. Training steps came after it was taken. Or the source of a loop that trains shows it before: under a condition it keeps the model or its state_dict() by reference, and lines behind the loop use it."
 why = "The best weights that were kept by reference have followed the training to the end."
-not_this = "A state that was taken in the same step, before any training, or that is assigned (assign=True)."
-source = "Identity of memory addresses."
+not_this = "A state that was taken in the same step, before any training, or that is assigned (assign=True). In the source: a copy, a loop that makes a new model each time or ends with what it keeps, and what is only saved within the loop."
+source = "Identity of memory addresses. Python's documentation: assignment binds a name to an object. MedMNIST/experiments #8, zhangj111/astnn #8."
 */
+-- detector: loaded
 WITH loads AS (
     SELECT c.*, coalesce(c.taken_step, 0) AS since_step FROM checkpoints c
     WHERE c.action = 'weights'
@@ -29,10 +36,21 @@ WITH loads AS (
       AND c.shared >= $all * c.matched
       AND NOT coalesce(c.assigned, false)
 )
-SELECT l.rank, l.step, l.module_id, l.content, l.shared, l.matched, l.shared AS value, l.taken_step,
-    CASE WHEN l.taken_step IS NOT NULL THEN 'taken' END AS since_
+SELECT l.rank, l.step, l.time_ns, l.module_id, l.content, l.shared, l.matched, l.shared AS value,
+    l.taken_step,
+    CASE WHEN l.taken_step IS NOT NULL THEN 'taken' END AS since_, 'loaded' AS what_, 'copy_state' AS remedy_
 FROM loads l
 -- weights have moved since it was taken
 WHERE EXISTS (FROM steps s WHERE s.rank = l.rank AND s.stepped AND s.step >= l.since_step AND s.step < l.step)
-QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.time_ns) = 1
-ORDER BY l.step, l.rank
+-- detector: kept_in_source
+SELECT e.rank, e.step, e.time_ns, e.detail ->> '$.place' AS place, e.detail ->> '$.text' AS text,
+    e.detail ->> '$.target' AS target, e.detail ->> '$.model' AS model, e.detail ->> '$.use' AS use,
+    (e.detail ->> '$.use_line')::INT AS use_line, 'kept' AS what_,
+    if((e.detail ->> '$.whole')::BOOL, 'copy_model', 'copy_state') AS remedy_
+FROM events e
+WHERE e.event = 'alias-kept'
+-- together
+SELECT * EXCLUDE (time_ns) FROM found
+-- what was loaded says more than what was read
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY what_ = 'kept', step, time_ns) = 1
+ORDER BY step, rank
