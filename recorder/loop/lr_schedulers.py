@@ -8,6 +8,7 @@ import torch
 from torch.optim import lr_scheduler
 
 from ...schemas.files.json_text import json_text
+from ..script.frames import caller
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.signals import Signals
@@ -16,12 +17,14 @@ from .optimizers import OptimizerWatch
 from .schedule_lengths import planned_steps
 
 _PLAIN = (bool, int, float, str)
+_LONGEST = 64
+"""Letters of a setting."""
 
 
 class _Known:
     """A scheduler of the script."""
 
-    __slots__ = ("before_optimizer", "id", "name", "optimizer", "optimizer_id", "ref", "settings", "since", "total")
+    __slots__ = ("before_optimizer", "given", "id", "name", "optimizer", "optimizer_id", "ref", "settings", "since", "total")
 
     def __init__(self, id_: int, scheduler: Any, optimizer: Any) -> None:
         self.id = id_
@@ -33,6 +36,8 @@ class _Known:
         self.since = 0
         self.total = 0
         self.before_optimizer = False
+        self.given: str | None = None
+        """The call that hands over a metric, as the script has it written."""
 
 
 class ScheduleWatch(Part):
@@ -132,8 +137,12 @@ class ScheduleWatch(Part):
         known = self._known.get(id(scheduler))
         if known is None or known.ref() is not scheduler or self._depth:
             return
+        if known.given is None:
+            place = caller()
+            known.given = (place.words()[1] or "")[:_LONGEST] if place is not None else ""
         # reading it waits for nothing: the scheduler itself has just read it
-        known.settings = _settings(scheduler, metric=None if metrics is None else float(metrics))
+        given = {"metric": None if metrics is None else float(metrics), "given": known.given}
+        known.settings = _settings(scheduler, **given)
 
     def _write_schedules(self) -> None:
         for key, known in list(self._known.items()):
@@ -165,7 +174,7 @@ class ScheduleWatch(Part):
 def _settings(scheduler: Any, **more: Any) -> str:
     found = vars(scheduler) | planned_steps(scheduler) | more
     values = {k: v for k, v in found.items() if not k.startswith("_") and isinstance(v, _PLAIN)}
-    return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64})
+    return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= _LONGEST})
 
 
 def subclasses(kind: type) -> list[type]:

@@ -5,11 +5,12 @@ severity = "error"
 phase = "optimizer"
 signal = "update_ratio"
 message = "From step {step} on {what_}."
-fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss."
+fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss, and mode='max' for an accuracy."
 explains = ["nothing-learnt"]
 [say.what_]
 updates_too_small = "an update moves the weights by {value:.3g} of their norm (lr {lr:.3g}) although the gradients are healthy (norm {norm:.3g}): at this rate {steps_} steps change nothing"
 plateau_upside_down = "ReduceLROnPlateau with mode='max' cuts the learning rate, {cuts} times, to {lr:.3g}, although what it is given falls as a loss does, from {metric_first:.3g} to {metric:.3g}: every improvement counts as none"
+plateau_by_name = "ReduceLROnPlateau with mode='{mode}' cuts the learning rate, {cuts} times, to {lr:.3g}, although the script hands it {metric_name}, which goes from {metric_first:.3g} to {metric:.3g}: every improvement counts as none"
 [params.ratio]
 value = 1e-6
 doc = "Largest update ratio that counts as standing still."
@@ -87,7 +88,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
 steps = 10
 [doc]
-what = "Updates are below a millionth of the weights' norm in all steps with gradients that are not zero. Or they are so for half of the run or more, after the learning rate has fallen a thousandfold. Or a learning rate falls a thousandfold in one step and stays there. Or ReduceLROnPlateau with mode='max' cuts the rate again and again. Its metric falls, and the loss with it."
+what = "Updates are below a millionth of the weights' norm in all steps with gradients that are not zero. Or they are so for half of the run or more, after the learning rate has fallen a thousandfold. Or a learning rate falls a thousandfold in one step and stays there. Or ReduceLROnPlateau with mode='max' cuts the rate again and again. Its metric falls, and the loss with it. Or the mode is 'min' and what the script hands over is named as an accuracy is and rises, or 'max' and it is named as a loss is and falls."
 why = "The loss cannot move: a million such steps are needed to change the weights once."
 not_this = "A warm-up (unless it hardly rises in sixty steps). A decay in usual stages or to the end of a schedule, weights that round the update away. A rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
@@ -180,5 +181,33 @@ WITH judged AS (
 SELECT rank, step, optimizer_id, value, lr, norm, cuts, metric_first, metric,
     'plateau_upside_down' AS what_
 FROM upside_down
+-- detector: plateau_by_name
+-- the script's own word for what it hands over: an accuracy is better where it is higher, a loss where it is lower
+WITH given AS (
+    SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric,
+        json_extract_string(settings, '$.mode') AS mode,
+        regexp_extract(json_extract_string(settings, '$.given'), '\.step\(\s*(?:metrics=)?([\w.\[\]''"]+)', 1)
+            AS metric_name
+    FROM schedulers
+    WHERE scheduler LIKE '%Plateau%' AND json_valid(settings) AND steps > 0
+), inverted AS (
+    SELECT rank, scheduler_id, optimizer_id, any_value(mode) AS mode, any_value(metric_name) AS metric_name,
+        arg_min(lr, step) AS lr_first, arg_max(lr, step) AS lr, count(DISTINCT lr) - 1 AS cuts,
+        arg_min(metric, step) AS metric_first, arg_max(metric, step) AS metric,
+        list({step: step, lr: lr} ORDER BY step) AS rates
+    FROM given
+    WHERE CASE mode WHEN 'min' THEN regexp_matches(metric_name, '(?i)acc|(^|[^a-z])(f1|auc|iou|miou|dice|bleu|psnr|ssim)')
+                AND NOT regexp_matches(metric_name, '(?i)loss|err')
+            WHEN 'max' THEN regexp_matches(metric_name, '(?i)loss') AND NOT regexp_matches(metric_name, '(?i)neg') END
+    GROUP BY rank, scheduler_id, optimizer_id
+    HAVING cuts > 0 AND CASE any_value(mode) WHEN 'min' THEN arg_max(metric, step) > arg_min(metric, step)
+        ELSE arg_max(metric, step) < arg_min(metric, step) END
+)
+SELECT i.rank, list_min([r.step FOR r IN i.rates IF r.lr < $cut * i.lr_first]) AS step, i.optimizer_id,
+    o.update_ratio AS value, i.lr, o.norm, i.cuts, i.metric_first, i.metric, i.metric_name, i.mode,
+    'plateau_by_name' AS what_
+FROM inverted i
+JOIN (SELECT rank, optimizer_id, arg_max(update_ratio, step) AS update_ratio, arg_max(norm, step) AS norm
+    FROM rows_ GROUP BY rank, optimizer_id) o ON o.rank = i.rank AND o.optimizer_id = i.optimizer_id
 -- together
 ORDER BY step, rank, optimizer_id
