@@ -381,6 +381,11 @@ class Catalogue:
         self.add_model(root, global_name_of(root, root) or type(root).__name__)
         return parameter in self._parameters
 
+    def registered(self, parameter: Tensor) -> bool:
+        """Whether a living module has registered the parameter, whatever model it is of."""
+        known, owner = self._owners.get(id(parameter), (None, None))
+        return known is not None and known() is parameter and owner is not None and owner() is not None
+
     def owned(self, parameter: Tensor) -> bool:
         """Whether a known module owns the parameter."""
         entry = self._parameters.get(parameter)

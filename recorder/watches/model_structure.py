@@ -1,4 +1,5 @@
-"""What a model is made of beside its registered parameters: symmetric weights, and parameters that nobody registered."""
+"""What a model is made of beside its registered parameters: symmetric weights, and parameters that nobody registered, or that
+are wrapped in an operation."""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -57,6 +58,40 @@ def unregistered(
                         yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
 
 
+_MOST_NODES = 16
+"""Operations between a parameter and the attribute that was made of it."""
+
+
+def wrapped_parameters(root: nn.Module) -> Iterator[tuple[nn.Module, str, str, list[Tensor]]]:
+    """(module, attribute, operation, its parameters) for tensors that were computed from parameters of no module of the model:
+    `self.w = nn.Parameter(w).cuda()`. What an earlier forward has left is computed from the model's own."""
+    known = {id(p) for p in root.parameters()}
+    for module in root.modules():
+        for name, value in vars(module).items():
+            if name not in _OF_TORCH and isinstance(value, Tensor) and value.grad_fn is not None:
+                leaves = _leaves(value)
+                if leaves and not any(id(leaf) in known for leaf in leaves):
+                    yield module, name, value.grad_fn.name(), leaves
+
+
+def _leaves(tensor: Tensor) -> list[Tensor]:
+    """The parameters that a tensor was computed from; none where there are other tensors among them, or too many operations."""
+    leaves: list[Tensor] = []
+    todo, seen = [tensor.grad_fn], 0
+    while todo:
+        node = todo.pop()
+        seen += 1
+        if node is None or seen > _MOST_NODES:
+            return []
+        if not node.next_functions:
+            leaf = getattr(node, "variable", None)
+            if not isinstance(leaf, nn.Parameter):
+                return []
+            leaves.append(leaf)
+        todo.extend(inner for inner, _ in node.next_functions if inner is not None)
+    return leaves
+
+
 _ALIKE = 0.8
 """How alike, by difflib's ratio, the name of an attribute and `requires_grad` are where one was written for the other."""
 
@@ -111,6 +146,7 @@ class StructureWatch(Watch):
         "tensors:parameter",
         "events:unregistered",
         "events:freeze-missed",
+        "events:parameter-wrapped",
     )
 
     def __init__(self, session: Session) -> None:
@@ -120,12 +156,15 @@ class StructureWatch(Watch):
         self._calls_others: list[ModuleEntry] = []
         """Modules that have called what is not registered in them, since the last row."""
         self._noted: set[int] = set()
+        self._wrapped: list[tuple[ModuleEntry, dict[str, str], list[weakref.ref[Tensor]]]] = []
+        """Module, words for the event, and the parameters of what was computed from parameters that no module holds."""
 
     def listen(self, signals: Signals) -> None:
         """Look at each model, and now and then at what looked symmetric."""
         signals.model_found.connect(self.name, self._describe_model)
         signals.inner_model_found.connect(self.name, self._grown)
         signals.row_ends.connect(self.name, self._look_at_private)
+        signals.row_ends.connect(self.name, self._judge_wrapped)
         signals.row_ends.connect(self.name, self._look_again)
 
     def _describe_model(self, root: ModuleEntry) -> None:
@@ -141,6 +180,7 @@ class StructureWatch(Watch):
                 if rows == 1:
                     self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.position.step))
         self._find_unregistered(module)
+        self._find_wrapped(module)
         for part, attribute in missed_freezes(module)[:_MOST_FREEZES]:
             entry = catalogue.find(part)
             if entry is not None:
@@ -184,6 +224,29 @@ class StructureWatch(Watch):
                 catalogue.add_facts(tensor_id, registered=False)
                 any_found = True
         return any_found
+
+    def _find_wrapped(self, module: nn.Module) -> None:
+        catalogue = self.session.catalogue
+        for owner, attribute, operation, leaves in wrapped_parameters(module):
+            entry = catalogue.find(owner)
+            if entry is not None and not any(catalogue.registered(leaf) for leaf in leaves):
+                words = {"attribute": attribute, "operation": operation, "class": type(owner).__name__}
+                self._wrapped.append((entry, words, [weakref.ref(leaf) for leaf in leaves]))
+
+    def _judge_wrapped(self) -> None:
+        """Once it is known what the optimizers hold: a parameter that one was given by hand is computed with on purpose."""
+        holders = self.session.catalogue.holders
+        if not self._wrapped or not len(holders):
+            return
+        for entry, words, refs in self._wrapped:
+            if not any(leaf is not None and leaf in holders for leaf in (ref() for ref in refs)):
+                self.session.rows.event(
+                    "parameter-wrapped",
+                    f"{words['attribute']} of {words['class']} was computed from a parameter that no module holds",
+                    module_id=entry.id,
+                    detail=words,
+                )
+        self._wrapped.clear()
 
     def _look_again(self) -> None:
         session = self.session

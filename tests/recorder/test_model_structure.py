@@ -96,3 +96,39 @@ def test_a_freeze_that_freezes_nothing_is_named_and_a_right_one_is_not(tmp_path:
     else:
         assert [row["a"] for row in told] == ["requires_grad" if how == "module" else "require_grad"]
         assert ("unintended-trainable", 0, "0" if how == "module" else "0.0") in causes
+
+
+class Scaled(nn.Module):
+    """Scales by what was computed from a parameter, which a module, an optimizer or nobody holds."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        scale = nn.Parameter(torch.ones(4, dtype=torch.float64))
+        if how == "registered":
+            self.raw = scale
+        self.scale = scale.to(torch.float32)
+        self._by_hand = [scale] if how == "by_hand" else []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen = self.first(x)  # computed from a parameter too, and found by a second look
+        return self.seen * self.scale
+
+
+@pytest.mark.parametrize("how", ["moved", "registered", "by_hand"])
+def test_a_parameter_that_was_moved_by_itself_is_named_and_a_registered_one_is_not(tmp_path: Path, how: str) -> None:
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        model = Scaled(how)
+        optimizer = torch.optim.SGD([*model.parameters(), *model._by_hand], 0.01)
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        told = trace.sql(
+            "SELECT detail ->> '$.attribute' AS a FROM events WHERE event = 'parameter-wrapped'"
+        ).to_dicts()
+        causes = [c.name for c in diagnose(trace).causes]
+    assert [row["a"] for row in told] == (["scale"] if how == "moved" else [])
+    assert ("unregistered-parameters" in causes) == (how == "moved")

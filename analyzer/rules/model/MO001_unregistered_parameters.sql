@@ -4,21 +4,27 @@ name = "unregistered-parameters"
 severity = "error"
 phase = "forward"
 signal = "registered"
-message = "{holder_} keeps {value} parameters ({names}) in a Python list or dict. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
-fix = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
-explains = ["parameters-not-in-optimizer", "nothing-learnt"]
+message = "{holder_} {what_}. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
+fix = "{remedy_}"
+explains = ["parameters-not-in-optimizer", "nothing-learnt", "graph-retained-across-steps"]
 [say.holder_]
 root = "The model {model}"
 named = "{module}"
+[say.what_]
+in_a_container = "keeps {value} parameters ({names}) in a Python list or dict"
+wrapped = "keeps {value} tensors ({attributes:names}) that an operation made of a Parameter ({operations}), and not the Parameter itself"
+[say.remedy_]
+container = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
+parameter_last = "Make the Parameter last: self.{first} = nn.Parameter(value), without an operation on it. Move the whole model with model.to(device)."
 [needs]
-tables = ["tensors"]
-columns = ["tensors.registered"]
+tables = ["modules"]
 [doc]
-what = "Parameters that a module of the model holds in a plain Python container."
+what = "Parameters that a module of the model holds in a plain Python container. Or a tensor attribute that was computed from a Parameter, as by nn.Parameter(w).cuda(), while no module holds that Parameter."
 why = "They are used in the forward pass but belong to nobody: never updated, moved or saved."
-not_this = "ModuleList and ParameterList; parameters that are registered elsewhere in the model; ones that an optimizer was given by hand."
-source = "The model's own attributes."
+not_this = "ModuleList and ParameterList; parameters that are registered elsewhere in the model; ones that an optimizer was given by hand. Tensors that are computed from registered parameters, as by weight norm."
+source = "The model's own attributes, and the autograd graph behind them."
 */
+-- detector: in_a_container
 SELECT t.rank,
     -- those that are there from the beginning are called within the first forward of their model
     coalesce((SELECT min(e.step)
@@ -28,7 +34,20 @@ SELECT t.rank,
         0) AS step,
     m.module, m.model, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
     array_to_string(list(t.tensor_name ORDER BY t.tensor_id)[:3], ', ') AS names,
-    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS holder_
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS holder_, 'in_a_container' AS what_,
+    'container' AS remedy_
 FROM tensors t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
 WHERE t.registered = false AND t.optimizer_id IS NULL AND t.requires_grad
-GROUP BY t.rank, m.module, m.model ORDER BY t.rank, m.module
+GROUP BY t.rank, m.module, m.model
+-- detector: wrapped
+SELECT e.rank, min(e.step) AS step, m.module, m.model, count(*) AS value,
+    min(e.detail ->> '$.attribute') AS first,
+    list(e.detail ->> '$.attribute' ORDER BY e.detail ->> '$.attribute') AS attributes,
+    string_agg(DISTINCT e.detail ->> '$.operation', ', ' ORDER BY e.detail ->> '$.operation') AS operations,
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS holder_, 'wrapped' AS what_,
+    'parameter_last' AS remedy_
+FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'parameter-wrapped'
+GROUP BY e.rank, m.module, m.model
+-- together
+ORDER BY rank, module, what_
