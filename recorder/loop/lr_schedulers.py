@@ -24,7 +24,18 @@ _LONGEST = 64
 class _Known:
     """A scheduler of the script."""
 
-    __slots__ = ("before_optimizer", "given", "id", "name", "optimizer", "optimizer_id", "ref", "settings", "since", "total")
+    __slots__ = (
+        "before_optimizer",
+        "given",
+        "id",
+        "name",
+        "optimizer",
+        "optimizer_id",
+        "ref",
+        "settings",
+        "since",
+        "total",
+    )
 
     def __init__(self, id_: int, scheduler: Any, optimizer: Any) -> None:
         self.id = id_

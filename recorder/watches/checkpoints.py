@@ -20,6 +20,7 @@ from ...schemas.files.layout import CAPTURES
 from ...schemas.files.step_values import Row
 from ..loop.lr_schedulers import subclasses
 from ..loop.optimizers import OptimizerWatch
+from ..script.frames import caller
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.signals import Signals
@@ -27,6 +28,7 @@ from ..session.watch import Watch
 from .loaded_weights import Before, NotYetUsed, TakenStates
 
 _MOST_KEYS = 32
+_LONGEST_CALL = 120
 _MOST_ROWS = 2000
 """Rows of one process; a script that saves something at every step of a long run needs no more of them."""
 
@@ -187,6 +189,7 @@ class CheckpointWatch(Watch):
             whole=outermost and not missing,
             taken_step=self._taken.step_of(state),
             assigned=assigned,
+            call=_call() if before is not None and before.shared else None,
             **(before.facts(module, result) if before is not None else {}),
         )
         if before is not None:
@@ -262,3 +265,10 @@ def _number(value: Any) -> float | None:
         plain = value.numel() == 1 and value.device.type == "cpu"  # elsewhere asking would wait
         return float(value) if plain else None
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _call() -> str | None:
+    """The call of the script's that is running, as it is written."""
+    place = caller()
+    text = None if place is None else place.words()[1]
+    return None if text is None else text[:_LONGEST_CALL]

@@ -53,6 +53,7 @@ CHECKPOINTS = Table(
             "For weights: step in which the state dict was taken by state_dict(); null where it is another object.",
         ),
         Column("assigned", BOOL, "For weights: whether load_state_dict was called with assign=True."),
+        Column("call", STR, "For weights that were the module's own memory: the call, as the script has it written."),
     ),
     ("rank", "step", "time_ns"),
 )

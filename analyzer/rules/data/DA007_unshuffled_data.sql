@@ -10,6 +10,7 @@ explains = ["loss-off-course", "plateau", "exploding-gradients", "overfit"]
 [say.held_]
 one_class = "nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."
 one_level = "targets of one level, one group of samples after the other. Within a batch the variance of the targets is {value}, over the run {whole}. The loader takes the samples in their order."
+one_group = "samples of one kind, one group after the other. The mean of field {field} moves by {value:.3g} from batch to batch, and by {whole:.3g} at most where samples are random. The loader takes them in their order."
 [params.spread]
 value = 0.3
 unit = "of the variance"
@@ -19,6 +20,16 @@ source = "arithmetic: batches of random samples have nearly all of it within"
 value = 0.8
 doc = "Correlation of the mean target with that of the batch before, from which it is a series in time that drifts."
 source = "convention: of this project, groups of two batches have a half"
+[params.times]
+value = 8
+unit = "times"
+doc = "Variance of the mean of a field from batch to batch, over the most that it is by chance."
+source = "arithmetic: it is at most once where samples are random; eight times is beyond chance in twenty batches"
+[params.groups]
+value = 20
+unit = "batches"
+doc = "Batches whose means are compared."
+source = "convention: of this project"
 [params.share]
 value = 0.3
 doc = "Entropy of a batch over that of the run below which batches are sorted."
@@ -56,7 +67,7 @@ source = "arithmetic: half"
 tables = ["batches"]
 steps = 8
 [doc]
-what = "In a stretch of batches the labels are nearly all equal, while the run as a whole has several classes. Neighbouring batches hold the same class. Or the number to be predicted is nearly the same within each batch of a loader that takes samples in their order, and jumps from batch to batch."
+what = "In a stretch of batches the labels are nearly all equal, while the run as a whole has several classes. Neighbouring batches hold the same class. Or the number to be predicted is nearly the same within each batch of a loader that takes samples in their order, and jumps from batch to batch. Or the mean of a field of inputs does."
 why = "The model learns each class again and forgets the others: the loss is a saw."
 not_this = "Batches of fewer than eight samples, data with one frequent class, tokens. Samplers that draw each batch from a random class. Series in time whose level drifts slowly. Samplers of the user's own."
 source = "Entropy of a random batch is close to that of all data. Analysis of variance: the mean of random samples varies by the variance over their number."
@@ -125,6 +136,31 @@ FROM targets
 GROUP BY rank, loader_id, field
 HAVING count(*) >= $least
     AND avg(within) < $spread * (avg(within) + var_pop(mean))
+    AND corr(mean, before) < $drift
+-- detector: one_group_after_the_other
+-- the mean of a random batch varies by no more than the variance of all elements over its samples
+WITH inputs AS (
+    SELECT b.rank, b.step, b.loader_id, b.field, b.batch_size, s.sum / s.numel AS mean,
+        s.sum_sq / s.numel - pow(s.sum / s.numel, 2) AS within,
+        lag(s.sum / s.numel) OVER (PARTITION BY b.rank, b.loader_id, b.field ORDER BY b.step, b.seq) AS before
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role <> 'target'
+      AND b.phase <> 'eval'
+      AND b.sampler = 'SequentialSampler'
+      AND contains(b.dtype, 'float')
+      AND len(b.shape) >= 2
+      AND b.batch_size >= $batch
+      AND s.numel >= b.batch_size
+      AND s.nan_count + s.inf_count = 0
+)
+SELECT rank, min(step) AS step, sqrt(var_pop(mean)) AS value, sqrt(avg(within) / min(batch_size)) AS whole,
+    count(*) AS batches, field, 'one_group' AS held_
+FROM inputs
+GROUP BY rank, loader_id, field
+HAVING count(*) >= $groups
+    AND min(batch_size) = max(batch_size)
+    AND var_pop(mean) * min(batch_size) > $times * avg(within)
     AND corr(mean, before) < $drift
 -- together
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
