@@ -1,13 +1,14 @@
 """Whether the parts of a batch belong together: edges and their graphs, images and their masks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..tensors.graph_batches import graph_batch
 from .trial import Probe, Seen, Setting, Trial, result, untried
 
-_FEWEST_GRAPHS = 3
 _IMAGES = 64
 """Images that are enough to tell one in five from none."""
 _FEWEST_IMAGES = 16
@@ -32,41 +33,19 @@ _TURNS: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
 def graph_edges(_: Setting) -> Probe:
     """Compare the edges of a batch of graphs with the graphs of their nodes.
 
-    A batch joins graphs to one: the nodes of each come behind those of the one before, and its edges count on from there. Without
-    that offset all edges lie in the first graphs. Arithmetic: with it, the last graph that has an edge has numbers beyond the
-    size of any one graph.
+    A batch joins graphs to one: the nodes of each come behind those of the one before, and its edges count on from there.
     """
     name = "graph-edges"
     seen = yield Trial()
-    for edges, graph in _edges_and_graphs(seen.inputs):
-        sizes = torch.bincount(graph)
-        if edges.max() < sizes.max():
-            return result(
-                name,
-                "failed",
-                "edges-without-offset",
-                graphs=len(sizes),
-                nodes=len(graph),
-                edges=edges.shape[1],
-                largest=int(edges.max()),
-            )
-        within = float((graph[edges[0]] == graph[edges[1]]).float().mean())
-        return result(name, "passed", "edges-of-their-graphs", graphs=len(sizes), share=within)
-    return untried(name, "no-graphs")
-
-
-def _edges_and_graphs(tensors: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tensors that are pairs of nodes, with one that tells the graph of each node."""
-    whole = [t for t in tensors if not t.is_floating_point() and t.dtype is not torch.bool]
-    lengths = {t.shape[0] for t in tensors if t.dim()}
-    for edges in whole:
-        if edges.dim() != 2 or edges.shape[0] != 2 or edges.shape[1] < 2 or edges.min() < 0:
-            continue
-        for graph in whole:
-            counts_up = graph.dim() == 1 and len(graph) > 2 and int(graph[0]) == 0 and bool((graph.diff() >= 0).all())
-            nodes = counts_up and any(t is not graph and t.dim() and t.shape[0] == len(graph) for t in tensors)
-            if nodes and int(graph[-1]) + 1 >= _FEWEST_GRAPHS and edges.max() < len(graph) and len(graph) in lengths:
-                yield edges, graph
+    found = graph_batch(seen.inputs)
+    if found is None:
+        return untried(name, "no-graphs")
+    facts: dict[str, Any] = {"graphs": found.graphs, "nodes": found.nodes, "edges": found.edges}
+    if found.unmoved:
+        return result(name, "failed", "edges-without-offset", largest=found.largest, **facts)
+    if found.crossing:
+        return result(name, "failed", "edges-cross", crossing=found.crossing, **facts)
+    return result(name, "passed", "edges-of-their-graphs", **facts)
 
 
 def targets_aligned(setting: Setting) -> Probe:

@@ -262,7 +262,12 @@ SENTENCES: dict[str, _Words] = {
         " lie in the first graphs. Add to the edges of each graph the number of nodes before it.",
         **v,
     ),
-    "edges-of-their-graphs": lambda v: say("The edges of {graphs} graphs name nodes of all of them.", **v),
+    "edges-cross": lambda v: say(
+        "{crossing} of {edges} edges of the first batch join nodes of two of its {graphs} graphs: add to the edges of each graph"
+        " the number of all nodes before it (a cumulative sum).",
+        **v,
+    ),
+    "edges-of-their-graphs": lambda v: say("Each of {edges} edges joins nodes of one of {graphs} graphs.", **v),
     "no-graphs": lambda v: say("not tried: no batch of graphs enters the model", **v),
     "masks-turned": lambda v: say(
         "{turned} of {images} images fit their mask better when it is turned ({turn}): a random flip goes for an image and its"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from firstfault.recorder import probes
-from firstfault.recorder.probes.alignment import _edges_and_graphs
+from firstfault.recorder.tensors.graph_batches import graph_batch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -20,12 +20,14 @@ class Sums(nn.Module):
 
 
 def graphs(offset, count=4, size=5):
-    edges = [torch.tensor([[0, 1, 2], [1, 2, 3]]) + (offset * size * i) for i in range(count)]
+    edges = [torch.tensor([[0, 1, 2], [1, 2, 3]]) + int(offset * size * i) for i in range(count)]
     kinds = torch.arange(count * size) % 8
     return kinds, torch.cat(edges, 1), torch.arange(count).repeat_interleave(size), torch.rand(count, 1)
 
 
-@pytest.mark.parametrize(("offset", "code"), [(0, "edges-without-offset"), (1, "edges-of-their-graphs")])
+@pytest.mark.parametrize(
+    ("offset", "code"), [(0, "edges-without-offset"), (1, "edges-of-their-graphs"), (0.6, "edges-cross")]
+)
 def test_edges_that_all_lie_in_the_first_graph_are_found(offset, code):
     bench = probes.Bench(Sums(), graphs(offset), lambda model, b: ((model(*b[:3]) - b[3]) ** 2).mean())
     (found,) = [f for f in probes.check_all(bench) if f.probe == "graph-edges"]
@@ -34,10 +36,10 @@ def test_edges_that_all_lie_in_the_first_graph_are_found(offset, code):
 
 def test_pairs_of_other_things_are_no_edges():
     kinds, edges, graph, _ = graphs(0)
-    assert list(_edges_and_graphs([kinds, edges, graph]))
-    assert not list(_edges_and_graphs([kinds, edges.float(), graph]))
-    assert not list(_edges_and_graphs([kinds, edges, graph.flip(0)]))
-    assert not list(_edges_and_graphs([kinds, edges.T, graph]))
+    assert graph_batch([kinds, edges, graph])
+    assert not graph_batch([kinds, edges.float(), graph])
+    assert not graph_batch([kinds, edges, graph.flip(0)])
+    assert not graph_batch([kinds, edges.T, graph])
 
 
 def pictures(flipped):
