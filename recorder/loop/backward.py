@@ -290,6 +290,7 @@ class BackwardWatch(Part):
             ignore_index = getattr(node, "_saved_ignore_index", None)
             if isinstance(ignore_index, int):
                 ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
+                facts["ignore_index"] = ignore_index
         row, moments = self.data.target(target, facts)
         if classes is not None:
             row |= misplaced(target, moments, classes, ignore_index) | (self.padding_in(target, ignore_index) or {})

@@ -60,6 +60,7 @@ class EmbeddingWatch(Watch):
         "batches.padded_sequences",
         "batches.ends_ignored",
         "batches.padding_targets",
+        "batches.ignored_between",
     )
 
     def __init__(self, session: Session, padding: TokenPadding, backward: BackwardWatch) -> None:

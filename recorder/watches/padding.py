@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from ..session.session import Session
 from ..tensors.device import join_when_ready, scalar_of
-from .sequence_ends import sequence_ends
+from .sequence_ends import ignored_between, sequence_ends
 
+_MOST_LOOKED_UP = 3
 _EACH_STEP = 8
 _EVERY = 8
 """Tokens are looked at in the first steps, then in every so many."""
@@ -30,6 +31,8 @@ class TokenPadding:
         self._hidden: Tensor | None = None
         self._under_mask: tuple[Tensor, Tensor] | None = None
         """The smallest and the largest token under the zeros of the mask."""
+        self._looked_up: list[Tensor] = []
+        """What embeddings looked up in this step."""
         self._mask: Tensor | None = None
         self._masked: Tensor | None = None
         """The tokens that were looked up first under this mask."""
@@ -40,12 +43,14 @@ class TokenPadding:
 
     def forget(self) -> None:
         self.tokens = self._hidden = self._under_mask = self._mask = self._masked = None
+        self._looked_up = []
 
     def note(self, embedding: nn.Module, tokens: Tensor) -> None:
         """Called with what an embedding looks up."""
         if tokens.dim() != 2 or not self.due():
             return
         tokens = tokens.detach()
+        self._looked_up = [*self._looked_up[-_MOST_LOOKED_UP:], tokens]
         mask = self._mask_of(tokens)
         if new := mask is not None and mask is not self._mask:
             self._mask, self._masked = mask, tokens
@@ -77,7 +82,8 @@ class TokenPadding:
         ends: dict[str, Any] = {}
         if self._masked is not None and self._mask is not None and ignore_index is not None:
             ends = sequence_ends(self._masked, self._mask.detach() == 0, target, ignore_index)
-        return self._counted(target, ignore_index) | ends
+        between = ignored_between(self._looked_up, target, ignore_index) if self._looked_up else {}
+        return self._counted(target, ignore_index) | ends | between
 
     def _counted(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
         """``padding_fraction`` and ``padding_counted`` of the targets of a loss, one for each token of this step (or for each

@@ -4,6 +4,7 @@ A tokenizer whose padding is its end token, and labels that are ignored wherever
 a text ends. Only a loss of the next token is asked: each of its counted targets is the token one place later.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -51,3 +52,28 @@ def sequence_ends(tokens: Tensor, hidden: Tensor, target: Tensor, ignored: int) 
         "ends_ignored": count(4),
         "padding_targets": count(5),
     }
+
+
+def ignored_between(looked_up: Iterable[Tensor], target: Tensor, ignored: int | None) -> dict[str, Any]:
+    """``ignored_between``: targets that a loss ignores between counted ones of their row, where the targets are what an embedding
+    is given one place later, so that the ignored number is a token like any. None otherwise, or where the number is no token."""
+    if ignored is None or ignored < 0 or target.is_floating_point():
+        return {}
+    for tokens in looked_up:
+        rows = tokens.shape[0]
+        if (
+            target.device != tokens.device
+            or target.numel() % rows
+            or target.numel() // rows - tokens.shape[1] not in {0, 1}
+        ):
+            continue
+        with torch.no_grad():
+            goals = target.detach().reshape(rows, -1)
+            # given with its first token, or behind a start of its own
+            given = tokens[:, 1:] if goals.shape[1] == tokens.shape[1] else tokens
+            apart = (given != goals[:, : given.shape[1]]).sum()
+            counted = goals != ignored
+            inside = ~counted & (counted.cumsum(1) > 0) & (counted.flip(1).cumsum(1).flip(1) > 0)
+            known = [scalar_of(apart), scalar_of(inside.sum())]
+        return {"ignored_between": join_when_ready(known, lambda v: int(v[1]) if v[0] == 0 else None)}
+    return {}

@@ -80,6 +80,7 @@ BATCHES = Table(
             "Weights that the loss was given for classes 0, 1, …: weight, or 1 and pos_weight; null where none was looked at.",
         ),
         Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
+        Column("ignore_index", I64, "What the loss ignores, for an integer target.", "classes"),
         Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),
         Column(
             "out_of_range_count",
@@ -117,6 +118,13 @@ BATCHES = Table(
             "sequences",
         ),
         Column("padding_targets", I64, "Counted targets of padding's value.", "elements"),
+        Column(
+            "ignored_between",
+            I64,
+            "Targets that the loss ignores by a number that is a token, between counted ones of their row; null where the targets"
+            " are not the tokens of an embedding one place later.",
+            "elements",
+        ),
         Column(
             "loss_input",
             I32,

@@ -17,6 +17,11 @@ narrow = "Scale the pictures once. Look for a division by 255, or a Normalize, o
 value = 0.02
 doc = "Distance of the largest from the smallest value of pictures that tell next to nothing."
 source = "arithmetic: bytes that are scaled to a range of 2 and then by 127.5 once more lie within 0.016, those divided by 255 twice within 0.004"
+[params.picture]
+value = 4
+unit = "dimensions"
+doc = "Of a batch of pictures: samples, channels, height, width."
+source = "arithmetic: torch.nn.Conv2d"
 [params.rms]
 value = 40.0
 doc = "Root mean square from which an input is far from unit scale."
@@ -52,7 +57,8 @@ source = "0-255 pixels have a root mean square above 70; unit scale is what init
 */
 -- shared
 WITH inputs AS (
-    SELECT b.rank, b.field, b.tensor_id, any_value(len(b.shape)) AS dims, min(b.step) AS step, count(*) AS batches,
+    SELECT b.rank, b.field, b.tensor_id, any_value(len(b.shape)) AS dims, min(b.step) AS step,
+        count(*) AS batches,
         median(sqrt(s.sum_sq / s.numel)) AS value, min(sqrt(s.sum_sq / s.numel)) AS least,
         median(s.sum / s.numel) AS mean, min(s.min) AS low, max(s.max) AS high,
         bool_or(b.role = 'input') AS enters, bool_or(b.loader_id IS NOT NULL) AS loaded
@@ -106,7 +112,7 @@ WHERE i.enters AND i.least > $rms AND i.batches >= $batches
 SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name,
     i.high - i.low AS spread, 'narrow' AS how_, 'narrow' AS remedy_, 'error' AS severity
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
-WHERE i.dims = 4 AND i.batches >= $batches
+WHERE i.dims = $picture AND i.batches >= $batches
   AND i.high > i.low AND i.high - i.low < $spread
   -- an autoencoder's picture is its target too
   AND (i.enters OR i.loaded)

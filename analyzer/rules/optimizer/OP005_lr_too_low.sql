@@ -182,7 +182,7 @@ SELECT rank, step, optimizer_id, value, lr, norm, cuts, metric_first, metric,
     'plateau_upside_down' AS what_
 FROM upside_down
 -- detector: plateau_by_name
--- the script's own word for what it hands over: an accuracy is better where it is higher, a loss where it is lower
+-- the script's own word for what it hands over: a higher accuracy is better, and a lower loss
 WITH given AS (
     SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric,
         json_extract_string(settings, '$.mode') AS mode,
@@ -196,9 +196,11 @@ WITH given AS (
         arg_min(metric, step) AS metric_first, arg_max(metric, step) AS metric,
         list({step: step, lr: lr} ORDER BY step) AS rates
     FROM given
-    WHERE CASE mode WHEN 'min' THEN regexp_matches(metric_name, '(?i)acc|(^|[^a-z])(f1|auc|iou|miou|dice|bleu|psnr|ssim)')
-                AND NOT regexp_matches(metric_name, '(?i)loss|err')
-            WHEN 'max' THEN regexp_matches(metric_name, '(?i)loss') AND NOT regexp_matches(metric_name, '(?i)neg') END
+    WHERE CASE mode
+        WHEN 'min' THEN regexp_matches(metric_name, '(?i)acc|(^|[^a-z])(f1|auc|m?iou|dice|bleu|psnr|ssim)')
+            AND NOT regexp_matches(metric_name, '(?i)loss|err')
+        WHEN 'max' THEN regexp_matches(metric_name, '(?i)loss')
+            AND NOT regexp_matches(metric_name, '(?i)neg') END
     GROUP BY rank, scheduler_id, optimizer_id
     HAVING cuts > 0 AND CASE any_value(mode) WHEN 'min' THEN arg_max(metric, step) > arg_min(metric, step)
         ELSE arg_max(metric, step) < arg_min(metric, step) END
