@@ -16,6 +16,10 @@ from .tokenizers import ids_of, vocabulary_of
 from .trial import result
 
 _NAME = "tokenizer-special"
+_FEWEST = 64
+"""Tokens of which a share can be told."""
+_MOST_UNKNOWN = 0.5
+"""Share of unknown words from which nothing is left of a text."""
 _STEMS = {
     "pad": "pad", "bos": "bos", "sos": "bos", "start": "bos", "s": "bos", "go": "bos", "eos": "eos", "end": "eos", "stop": "eos",
     "/s": "eos", "endoftext": "eos", "unk": "unk", "cls": "cls", "sep": "sep", "mask": "mask",
@@ -41,11 +45,17 @@ def special_tokens(tokenizer: Any, batch: Iterable[Tensor], ignored: Iterable[in
     }
     if not known:
         return []
-    rows = [row for t in batch if not t.is_floating_point() and t.dim() == 2 for row in t.tolist()]
+    batch = list(batch)
+    whole = [t for t in batch if not t.is_floating_point() and t.dim() in {1, 2}]
+    rows = [row for t in whole if t.dim() == 2 for row in t.tolist()]
+    if not rows:  # targets of a CTC loss stand one behind the other, and are as many as nothing else is
+        alone = [t for t in whole if all(o is t or not o.dim() or len(o) != len(t) for o in batch)]
+        rows = [t.tolist() for t in alone]
     found = [
         *_other_word(tokenizer, words, spelt),
         *_split(tokenizer, spelt, rows),
         *_never_ends(known, rows, set(ignored)),
+        *_unknown(known, rows),
     ]
     return found[:1] or [result(_NAME, "passed", "special-tokens", count=len(known))]
 
@@ -115,3 +125,12 @@ def _never_ends(known: dict[str, int], rows: list[list[int]], ignored: set[int])
     padded = [row for row in rows if pad is not None and pad != end and row and row[-1] == pad and row[0] == start]
     if len(padded) > 1 and pad in ignored and not any(end in row for row in rows):
         yield result(_NAME, "doubtful", "end-missing", number=end, rows=len(padded))
+
+
+def _unknown(known: dict[str, int], rows: list[list[int]]) -> Iterator[ProbeResult]:
+    """Most of what is no padding has the number of unknown words."""
+    unknown, other = known.get("unk"), {known.get(k) for k in ("pad", "bos", "eos", "cls", "sep")}
+    words = [number for row in rows for number in row if number >= 0 and number not in other - {unknown}]
+    count = sum(number == unknown for number in words)
+    if unknown is not None and len(words) >= _FEWEST and count > _MOST_UNKNOWN * len(words):
+        yield result(_NAME, "doubtful", "mostly-unknown", number=unknown, count=count, tokens=len(words))

@@ -159,11 +159,12 @@ def _without_ends(tokens: list[int], padding: int) -> list[int]:
 
 
 def ids_of(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of a text. An ``encode`` of the user's own may want the length of its answer too."""
+    """The tokens of a text. An ``encode`` of the user's own may want the length of its answer too; without one it is called."""
+    encode = getattr(tokenizer, "encode", tokenizer)
     try:
-        found: Any = tokenizer.encode(text, add_special_tokens=False)
+        found: Any = encode(text, add_special_tokens=False)
     except TypeError:
-        found = tokenizer.encode(text, *_lengths(tokenizer.encode, text))
+        found = encode(text, *_lengths(encode, text))
     return [int(i) for i in getattr(found, "ids", found)]
 
 

@@ -57,7 +57,8 @@ def _is_tokenizer(value: Any) -> bool:
     ):
         return False
     try:
-        return callable(getattr(value, "encode", None)) and callable(getattr(value, "decode", None))
+        encodes = callable(getattr(value, "encode", None)) or (callable(value) and hasattr(value, "vocab"))
+        return encodes and callable(getattr(value, "decode", None))
     except Exception:  # noqa: BLE001 — of a stranger's class
         return False
 
@@ -121,11 +122,12 @@ def judge(
         if tensor.is_floating_point() or tensor.dim() != 2:
             continue
         try:
-            found = [str(used.decode([int(i) for i in row if i >= 0])) for row in tensor[:_MOST_TEXTS].tolist()]
+            given = [used.decode([int(i) for i in row if i >= 0]) for row in tensor[:_MOST_TEXTS].tolist()]
+            found = [text if isinstance(text, str) else " ".join(map(str, text)) for text in given]
         except Exception:  # noqa: BLE001, S112 — numbers that are no tokens
             continue
         picture.text = "\n".join(text[:200] for text in found)
-        texts = texts or found
+        texts = texts or (found if isinstance(given[0], str) else [])  # a list of words is no text to encode
     results = [round_trip(used, texts), *_end_left_out(used, batch), *special_tokens(used, batch, ignored)]
     if padding := padding_in_text(used, texts, _paddings(models)):
         results.append(padding)

@@ -292,6 +292,11 @@ SENTENCES: dict[str, _Words] = {
         " its own.",
         **v,
     ),
+    "mostly-unknown": lambda v: say(
+        "{count} of {tokens} tokens of the first batch are {number}, the number of unknown words: texts and vocabulary do not"
+        " fit, as where one is in capitals and the other is not.",
+        **v,
+    ),
     "end-missing": lambda v: say(
         "{rows} padded rows of the first batch begin with the token for the start, and none holds {number}, the one for the end:"
         " the model never learns to stop. Append it to each text.",

@@ -139,11 +139,35 @@ class Words:
         (Words(pad_id=2), [[1, 8, 9, 2], [1, 8, 2, 2]], [-100], "special-tokens"),
         (Words(), [[1, 8, 9, 0], [1, 8, 0, 0]], [0], "end-missing"),
         (Words(), [[1, 8, 9, 0], [1, 8, 0, 0]], [-100], "special-tokens"),  # no loss of tokens
+        (Words(), [[3, 3, 3, 9] * 12, [3, 8, 3, 0] * 12], [-100], "mostly-unknown"),
+        (Words(), [[3, 8, 9, 9] * 12, [3, 8, 8, 0] * 12], [-100], "special-tokens"),
     ],
 )
 def test_special_tokens_with_a_words_number_taken_apart_or_without_an_end_are_found(tokenizer, rows, ignored, code):
     (found,) = special_tokens(tokenizer, [torch.tensor(rows), torch.rand(2, 3)], ignored)
     assert found.code == code
+
+
+class Called:
+    """Without an ``encode``: called, as those of transformers are; decoding gives words."""
+
+    vocab = {"<pad>": 0, "<unk>": 1, "a": 2, "b": 3}  # noqa: RUF012 — a test's
+
+    def __call__(self, text):
+        return [self.vocab.get(c, 1) for c in text]
+
+    def decode(self, ids):
+        return ["-ab"[i - 1] if i else "" for i in ids]
+
+
+def test_a_tokenizer_that_is_called_is_found_and_a_list_of_words_is_no_text():
+    tokenizer = Called()
+    shown = [Picture(name="0", shape=[2, 40], dtype="int64")]
+    found = {f.probe: f.code for f in judge(None, [torch.tensor([[1, 1, 1, 2] * 10] * 2)], shown)}
+    assert tokenizer("ab") == [2, 3]
+    assert found["tokenizer-special"] == "mostly-unknown"
+    assert found["tokenizer-round-trip"] == "no-texts"
+    assert shown[0].text.startswith("- - - a")
 
 
 def test_a_tokenizer_without_special_tokens_is_not_asked_for_them():

@@ -33,7 +33,7 @@ source = "convention: of this project, one batch may have odd targets"
 [params.beyond]
 value = 0.5
 unit = "of the range"
-doc = "How far targets are beyond the range of the activation. For a range without an end it is a share of the largest target."
+doc = "How far targets are beyond the range of the activation. For a range without an end it is a share of the largest target, or of their standard deviation where their mean lies as near to the range's end."
 source = "convention: of this project, noise goes a little beyond a range; half of it is another range"
 [params.apart]
 value = 0.2
@@ -50,7 +50,8 @@ source = "Definition of each activation: sigmoid and softmax lie in [0, 1], tanh
 -- shared
 WITH targets AS (
     SELECT b.rank, b.step, b.microbatch, b.loss_op, b.seq, b.shape, s.min, s.max,
-        s.sum / nullif(s.numel, 0) AS mean
+        s.sum / nullif(s.numel, 0) AS mean,
+        sqrt(greatest(s.sum_sq / nullif(s.numel, 0) - pow(s.sum / nullif(s.numel, 0), 2), 0)) AS spread
     FROM batches b
     JOIN tensor_stats s ON s.rank = b.rank
         AND s.step = b.step
@@ -70,7 +71,10 @@ WITH reach AS (
 ), compared AS (
     SELECT p.rank, p.step, p.microbatch, p.op, p.saved, t.seq, t.mean, t.min, t.max,
         CASE WHEN isinf(r.high) THEN greatest(t.max, 0) ELSE r.high - r.low END AS width,
-        bool_and(t.mean < r.low OR t.mean > r.high) OVER w AS outside, r.low, r.high
+        bool_and(t.mean < r.low OR t.mean > r.high) OVER w AS outside, r.low, r.high,
+        -- as of a standardised target: much of it lies below a range that has no end above
+        coalesce(isinf(r.high) AND t.min < r.low - $beyond * t.spread
+            AND t.mean < r.low + $beyond * t.spread, false) AS half_below
     FROM given p
     JOIN reach r ON r.activation = p.saved
     JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
@@ -79,13 +83,14 @@ WITH reach AS (
 )
 SELECT rank, step, microbatch, seq, mean AS value, op AS loss_op, saved AS activation, low, high,
     min AS lowest, max AS highest, CASE WHEN isinf(high) THEN 'upwards' ELSE 'between' END AS range_,
-    CASE WHEN outside THEN 'mean_outside' WHEN min < low - $beyond * width THEN 'too_low'
+    CASE WHEN outside THEN 'mean_outside' WHEN half_below OR min < low - $beyond * width THEN 'too_low'
         ELSE 'too_high' END AS but_,
     'out_of_reach' AS what_, 'scale_the_targets' AS fix_, 'error' AS severity
 FROM compared
 QUALIFY outside
     -- not in some batch, but whenever it was looked at
-    OR bool_and(min < low - $beyond * width OR max > high + $beyond * width) OVER (PARTITION BY rank, op)
+    OR bool_and(half_below OR min < low - $beyond * width OR max > high + $beyond * width)
+        OVER (PARTITION BY rank, op)
 -- detector: several_labels_under_a_softmax
 SELECT p.rank, p.step, p.microbatch, t.seq, t.mean * t.shape[-1] AS value, p.op AS loss_op,
     'several_labels' AS what_, 'one_probability_a_label' AS fix_, 'error' AS severity
