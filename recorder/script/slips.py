@@ -1,4 +1,4 @@
-"""Mistakes that can be read in a script's source: what is left lying, one module several times in a list, kept aliases."""
+"""Mistakes that can be read in a script's source: what is left lying, one module several times, kept aliases, detached terms."""
 
 import ast
 import linecache
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, may_lose
 from .source_nodes import dotted, shown_in
@@ -33,15 +34,16 @@ class Slips(NamedTuple):
     discarded: tuple[Discarded, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     kept: tuple[KeptAlias, ...] = ()
+    detached: tuple[DetachedTerm, ...] = ()
     calls: tuple[tuple[str, str], ...] = ()
-    """(function, name that it calls), where something was left lying."""
+    """(function, name that it calls), where something was left lying or detached."""
 
 
 @cache
 def slips(file: str) -> Slips:
     """What a file holds; nothing where it cannot be read, is no Python, or is very large."""
     text = "".join(linecache.getlines(file))
-    if len(text) > _LARGEST or not (may_lose(text) or may_keep(text) or _LISTED.search(text)):
+    if len(text) > _LARGEST or not (may_lose(text) or may_keep(text) or may_detach(text) or _LISTED.search(text)):
         return Slips()
     try:
         tree = ast.parse(text)
@@ -73,7 +75,8 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 bound.setdefault(function, set()).add(dotted(node))
             case _:
                 pass
-    return Slips(tuple(left), tuple(again), tuple(kept_aliases(tree, text)), tuple(sorted(called)) if left else ())
+    kept, detached = tuple(kept_aliases(tree, text)), tuple(detached_terms(tree, text))
+    return Slips(tuple(left), tuple(again), kept, detached, tuple(sorted(called)) if left or detached else ())
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -37,7 +37,7 @@ class SourceSlipsWatch(Watch):
     """Writes events of what was read in the source."""
 
     name = "source-slips"
-    writes = ("events:result-discarded", "events:module-repeated", "events:alias-kept")
+    writes = ("events:result-discarded", "events:module-repeated", "events:alias-kept", "events:term-detached")
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -64,6 +64,7 @@ class SourceSlipsWatch(Watch):
         for file in sorted({code.co_filename for code in forwards.values()}):
             inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
             self._discarded(file, {"forward"}, model, inside)
+            self._detached(file, {"forward"})
         self._repeated(model, {code.co_filename for code in forwards.values()})
 
     def _steps(self) -> None:
@@ -87,6 +88,7 @@ class SourceSlipsWatch(Watch):
             frame = frame.f_back
         for file, lines in functions.items():
             self._discarded(file, set(lines))
+            self._detached(file, set(lines))
             self._kept(file, lines)
 
     def _readable(self, file: str) -> bool:
@@ -121,6 +123,25 @@ class SourceSlipsWatch(Watch):
                         "in_place": hasattr(Tensor, f"{slip.called}_"),
                         "place": f"{shown(file)}:{slip.line}",
                         "function": slip.function,
+                    },
+                )
+
+    def _detached(self, file: str, roots: set[str]) -> None:
+        """Sums of losses in what runs."""
+        found = slips(file).detached
+        ran = running(file, roots) if found else set[str]()
+        for slip in found:
+            if slip.function in ran and self._new(file, slip.line):
+                self._tell(
+                    "term-detached",
+                    f"{slip.term} is a number without a graph in {slip.text}",
+                    None,
+                    {
+                        "text": slip.text,
+                        "term": slip.term,
+                        "made": slip.made,
+                        "made_place": f"{shown(file)}:{slip.made_line}",
+                        "place": f"{shown(file)}:{slip.line}",
                     },
                 )
 

@@ -64,7 +64,8 @@ def _events(tmp_path: Path, text: str = SCRIPT, **parts: str) -> tuple[list[tupl
         rows = trace.sql(
             "SELECT event, coalesce(m.module, '-'), e.detail ->> '$.text', e.detail ->> '$.place' FROM events e"
             " LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id"
-            " WHERE event IN ('result-discarded', 'module-repeated', 'alias-kept', 'recorder-fault') ORDER BY ALL"
+            " WHERE event IN ('result-discarded', 'module-repeated', 'alias-kept', 'term-detached', 'recorder-fault')"
+            " ORDER BY ALL"
         ).rows()
         return rows, [c.name for c in diagnose(trace).causes if c.severity != "warning"]
 
@@ -241,5 +242,49 @@ def test_a_file_that_is_no_python_or_is_gone_holds_nothing(tmp_path: Path) -> No
     broken = tmp_path / "broken.py"
     broken.write_text("def f(:\n    x.clamp(0)\n")
 
-    assert slips(str(broken)) == ((), (), (), ())
-    assert slips(str(tmp_path / "none.py")) == ((), (), (), ())
+    assert slips(str(broken)) == ((), (), (), (), ())
+    assert slips(str(tmp_path / "none.py")) == ((), (), (), (), ())
+
+
+SUM = """
+def step(model, x, y):
+    loss_rec = F.mse_loss(model(x), y)
+    {term}
+    loss = loss_rec + 0.1 * loss_aux
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss_rec.item() + loss_aux
+"""
+
+
+@pytest.mark.parametrize(
+    ("term", "found"),
+    [
+        ("loss_aux = F.l1_loss(model(x), y).item()", 1),
+        ("loss_aux = 0.5 * F.l1_loss(model(x), y).detach().cpu()", 1),
+        ("loss_aux = torch.mean(torch.tensor([float(v) for v in model(x)]))", 1),
+        ("loss_aux = F.l1_loss(model(x), y)", 0),
+        ("loss_aux = torch.tensor(0.5)", 0),
+        ("loss_aux = float(LAMBDA.aux)", 0),  # a setting
+        ("loss_aux = F.l1_loss(model(x), y).detach() if y is None else F.l1_loss(model(x), y)", 0),
+    ],
+)
+def test_a_term_that_is_made_a_number_before_it_is_added_is_found(term, found):
+    text = SUM.replace("{term}", term)
+    terms = slips_of(ast.parse(text), text).detached
+    assert [(t.function, t.term, t.line, t.text) for t in terms] == [
+        ("step", "loss_aux", 5, "loss_rec + 0.1 * loss_aux")
+    ] * found
+
+
+def test_a_detached_term_of_what_trains_is_named(tmp_path):
+    loop = """loss_rec = F.mse_loss(model(x), y)
+        loss_aux = model(x).square().mean().item()
+        loss = loss_rec + 0.1 * loss_aux
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()"""
+    rows, causes = _events(tmp_path, attend="pass", blocks="Block(8)", loop=loop)
+    assert [row[0] for row in rows] == ["term-detached"]
+    assert causes[0] == "loss-term-without-effect"

@@ -4,26 +4,33 @@ name = "loss-term-without-effect"
 severity = "error"
 phase = "backward"
 signal = "used"
-message = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
-fix = "Look at what goes into module {place} for this term. A detach(), .data or no_grad() there cuts it off from the weights that this step must train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared. If it is meant for none, leave it out."
+message = "{what_}"
+fix = "{remedy_}"
 explains = ["plateau"]
 [say.held_]
 by_no_optimizer = "that no optimizer holds"
 by_one_that_never_steps = "whose optimizer never steps"
 by_one_that_steps_too_late = "whose gradients are cleared before their optimizer steps"
+[say.what_]
+reaches_others = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
+detached_in_source = "A term of the loss trains nothing. In {text} ({line_}) {term} is a number without a graph: {made} ({made_line_}) cut it off. It is in the printed loss and brings no gradient."
+[say.remedy_]
+look_at_the_input = "Look at what goes into module {place} for this term. A detach(), .data or no_grad() there cuts it off from the weights that this step must train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared. If it is meant for none, leave it out."
+keep_the_graph = "Add {term} as the tensor that it was, and call item() or detach() only for what is printed."
 [params.looks]
 value = 3
 unit = "looks"
 doc = "Backward passes of a kind of loss in which the term was followed and never used."
 source = "convention: of this project, fewer may be an odd branch"
 [needs]
-tables = ["loss_terms", "steps"]
+tables = ["steps"]
 [doc]
-what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
+what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes. Or the source of what runs makes a number of a term by item(), float() or detach() before it is added."
 why = "The term is in the loss and in its printed value, and has no influence on any weight. An example is a generator that never hears of its discriminator."
 not_this = "A term that reaches what is trained also through other modules. Gradients that are kept until their optimizer's turn, in whatever order. Accumulation. A loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss). An optimizer that steps now and then. Penalties on weights outside modules. Terms that reach an input. Functions of the script's own, whose graph does not tell what they reach. Backward passes whose gradients nobody uses."
 source = "The autograd graph, and the identity of the weights whose optimizers stepped."
 */
+-- detector: reaches_others
 WITH judged AS (
     SELECT t.rank, t.loss_kind, t.term, any_value(t.terms) AS terms, any_value(t.op) AS op,
         any_value(t.module_id) AS module_id, any_value(t.parameters) AS parameters,
@@ -50,9 +57,19 @@ SELECT j.rank, j.step, m.module, m.model, j.terms, j.op, j.parameters, j.looks, 
     NULL::DOUBLE AS value, concat_ws('.', m.model, nullif(m.module, '')) AS place,
     CASE WHEN h.rank IS NULL THEN 'by_no_optimizer' WHEN h.never THEN 'by_one_that_never_steps'
         ELSE 'by_one_that_steps_too_late' END AS held_,
-    CASE WHEN h.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
+    'reaches_others' AS what_, 'look_at_the_input' AS remedy_,
+    CASE WHEN h.rank IS NULL THEN 'warning' ELSE 'error' END AS severity, j.loss_kind
 FROM judged j
 JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
 LEFT JOIN holders h ON h.rank = j.rank AND h.loss_kind = j.loss_kind AND h.term = j.term
 WHERE CASE WHEN h.rank IS NULL THEN len(j.optimizers) = 0 ELSE h.beside AND j.unheld = 0 END
-ORDER BY severity, j.step, j.rank, j.loss_kind, j.term
+-- detector: detached_in_source
+SELECT e.rank, e.step, e.detail ->> '$.text' AS text, e.detail ->> '$.term' AS term,
+    e.detail ->> '$.made' AS made,
+    e.detail ->> '$.place' AS line_, e.detail ->> '$.made_place' AS made_line_,
+    'detached_in_source' AS what_, 'keep_the_graph' AS remedy_, 'error' AS severity
+FROM events e
+WHERE e.event = 'term-detached'
+-- together
+SELECT * EXCLUDE (loss_kind) FROM found
+ORDER BY severity, step, rank, loss_kind, term
