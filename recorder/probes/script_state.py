@@ -5,6 +5,7 @@ alone: reading the variables of a frame keeps them alive.
 """
 
 import hashlib
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ def _of_the_script(value: Any) -> bool:
 
 def _number(value: Any) -> StateValue:
     number = float(value)
-    return StateValue(digest=repr(number), shown=f"{number:.4g}")
+    return StateValue(digest=repr(number), mean=number if math.isfinite(number) else None)
 
 
 def _tensor(value: Any) -> Iterator[StateValue]:
@@ -91,5 +92,5 @@ def _tensor(value: Any) -> Iterator[StateValue]:
     if isinstance(value, Tensor) and value.layout is torch.strided and 0 < value.numel() <= _LARGEST:
         plain = value.detach().cpu().double()
         digest = hashlib.blake2b(plain.numpy().tobytes(), digest_size=8).hexdigest()
-        mean, size = float(plain.mean()), value.numel()
-        yield StateValue(digest=digest, shown=f"{mean:.4g}" if size == 1 else f"mean {mean:.4g} of {size}")
+        mean = float(plain.mean())
+        yield StateValue(digest=digest, mean=mean if math.isfinite(mean) else None, size=value.numel())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analyzer import Trace
-from ...schemas.files.rehearsed import Moment, read_state
+from ...schemas.files.rehearsed import Moment, StateValue, read_state
 from ..text.language import say
 from ..text.wording import number, plural
 from .preflight_facts import Fact
@@ -71,11 +71,16 @@ def state_kept(rehearsed: Path) -> list[Fact]:
         "{name} begins anew: it is {now} after loading, and was {then} where the checkpoint was saved. {others}Save it with the"
         " weights, and load it.",
         name=anew[0],
-        now=now[anew[0]].shown,
-        then=then[anew[0]].shown,
+        now=_shown(now[anew[0]]),
+        then=_shown(then[anew[0]]),
         others=say("{names} too. ", names=", ".join(anew[1:5])) if len(anew) > 1 else "",
     )
     return [("resume", "state not restored", "doubtful", words)]
+
+
+def _shown(value: StateValue) -> str:
+    mean = say("not finite") if value.mean is None else number(value.mean, 4)
+    return mean if value.size == 1 else say("{mean} in the mean of {count} elements", mean=mean, count=value.size)
 
 
 _MOMENTS: tuple[Moment, ...] = ("first", "then", "now")

@@ -20,7 +20,9 @@ class StateValue(msgspec.Struct, kw_only=True):
     """A number or a tensor: equal ones have equal digests."""
 
     digest: str
-    shown: str
+    mean: float | None
+    """None: it is not finite, as JSON has no such numbers."""
+    size: int = 1
 
 
 def write_state(folder: Path, moment: Moment, state: Mapping[str, StateValue]) -> None:

@@ -34,7 +34,7 @@ def test_tensors_counters_and_the_best_so_far_are_state_and_batches_and_timers_a
     assert timer.began
     assert isinstance(model, nn.Module)
     assert len(batch) == 4 * total
-    assert found["statistics.mean"].shown == "mean 0 of 3"
+    assert (found["statistics.mean"].mean, found["statistics.mean"].size) == (0.0, 3)
     assert {"statistics.var", "statistics.count", "_stopper.best_score", "_stopper.patience", "best_loss"} <= set(found)
     assert not {n for n in found if n.startswith(("batch", "timer", "model", "total", "statistics.shown"))}
     before = found["statistics.mean"].digest
@@ -44,7 +44,7 @@ def test_tensors_counters_and_the_best_so_far_are_state_and_batches_and_timers_a
 
 
 def value(number):
-    return StateValue(digest=repr(number), shown=f"{number:g}")
+    return StateValue(digest=repr(number), mean=number, size=8)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,15 @@ def test_state_that_is_again_what_it_was_at_the_beginning_is_doubted(tmp_path, f
     found = state_kept(tmp_path)
     assert [f[:3] for f in found] == ([("resume", "state not restored", "doubtful")] if told else [])
     if told:
-        assert "rms.mean begins anew: it is 0 after loading, and was 398" in found[0][3]
+        assert "rms.mean begins anew: it is 0 in the mean of 8 elements after loading, and was 398 in" in found[0][3]
+
+
+def test_a_best_value_that_begins_anew_at_infinity_is_told(tmp_path):
+    for moment, best_loss in (("first", float("inf")), ("then", 0.25), ("now", float("inf"))):
+        write_state(tmp_path, moment, script_state())
+        assert best_loss > 0
+    ((_, _, _, words),) = state_kept(tmp_path)
+    assert words.startswith("best_loss begins anew: it is not finite after loading, and was 0.25 where")
 
 
 def test_a_rehearsal_that_wrote_no_state_says_nothing(tmp_path):
