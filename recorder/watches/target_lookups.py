@@ -77,7 +77,10 @@ class TargetLookupsWatch(Watch):
                     continue
                 count, causal = seen = seen or attentions(nodes)
                 row = _compared(at_places, indices[:, : at_places.shape[1]], ignored)
-                row |= {"attentions": count, "causal": causal, "later": _places_later(at_places, indices, ignored)}
+                later = _places_later(at_places, indices, ignored)
+                if later is not None and at_places.shape != indices.shape:
+                    later -= _left_out_in_front(nodes, indices.shape[1])
+                row |= {"attentions": count, "causal": causal, "later": later}
                 if count > causal:
                     row |= _later(at_places, indices, ignored, (nodes, node))
                 self._write(node, at_places != ignored, row)
@@ -171,6 +174,16 @@ def _places_later(target: Tensor, indices: Tensor, ignored: int) -> int | None:
             if values.numel() >= _FEWEST and bool((values == later).all()) and bool(values.min() != values.max()):
                 return places
     return None
+
+
+def _left_out_in_front(nodes: list[Any], length: int) -> int:
+    """How many outputs of a sequence were left out at its beginning, as by ``logits[:, 1:]``; the others moved up to them."""
+    for node in nodes:
+        if type(node).__name__ == "SliceBackward0" and node._saved_dim == 1 and 0 < node._saved_start < length:
+            sizes = node._saved_self_sym_sizes
+            if len(sizes) > 1 and sizes[1] == length:
+                return int(node._saved_start)
+    return 0
 
 
 def _reached(gradient: Tensor, counted: Tensor) -> Row:

@@ -171,3 +171,20 @@ def test_attention_of_states_to_one_another_shows_what_comes(fused: bool, tmp_pa
 def test_by_how_many_places_targets_are_later_is_told(places: int, told: int | None, tmp_path: Path) -> None:
     found = rows(tmp_path, Reader(), lambda x: F.pad(x[:, places:], (0, places), value=-100))
     assert [row["later"] for row in found] == [told] * 3
+
+
+class LeavesOut(Reader):
+    """Its first output is left out, or its last."""
+
+    def __init__(self, part: slice) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return super().forward(x)[:, self.part]
+
+
+@pytest.mark.parametrize(("part", "told"), [(slice(1, None), 1), (slice(None, -1), 2)])
+def test_outputs_that_are_left_out_at_the_beginning_move_the_others(part: slice, told: int, tmp_path: Path) -> None:
+    found = rows(tmp_path, LeavesOut(part), lambda x: F.pad(x[:, 2:], (0, 1), value=-100))
+    assert [row["later"] for row in found] == [told] * 3
