@@ -3,7 +3,6 @@
 import base64
 import math
 import random
-import secrets
 import struct
 import sys
 
@@ -257,7 +256,7 @@ def test_gradcheck_refuses_a_wrong_backward_and_leaves_straight_through_gradient
         (lambda made: 1.0, "same-bits"),
         (lambda made: min(1.0, 0.01 * made), "count-followed"),
         (lambda made: 1 - math.exp(-made / 20), "count-followed"),
-        (lambda made: 1 + 1e-3 * secrets.SystemRandom().gauss(0, 1), "gradient-differs"),
+        (lambda made: 1 + 1e-3 * (0.3, -1.2, 0.9, 1.7, -0.4)[made % 5], "gradient-differs"),
     ],
 )
 def test_a_number_that_no_seed_governs_is_told_from_one_that_counts_the_steps(factor, code):
@@ -351,7 +350,7 @@ def test_probes_leave_model_batch_optimizer_and_random_states_alone():
         random.getstate(),
     )
     made = probes.Bench(model, batch, cross_entropy, optimizer)
-    assert len(probes.check_all(made)) == 13
+    assert len(probes.check_all(made)) == 16
     assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
     assert torch.equal(before[1], batch[0])
     assert torch.equal(before[2], torch.get_rng_state())
