@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -53,21 +52,21 @@ def script_state() -> dict[str, StateValue]:
 
 
 def _look(name: str, value: Any, found: dict[str, StateValue]) -> None:
-    if isinstance(value, bool | int | float | np.number):
+    if _is_number(value):
         if _BEST.search(name):
             found.setdefault(name, _number(value))
         return
     if isinstance(value, _NOT_LOOKED_INTO) or not _of_the_script(value):
         return
     own = dict(vars(value))
-    tensors = {k: v for k, v in own.items() if isinstance(v, Tensor | np.ndarray)}
+    tensors = {k: v for k, v in own.items() if isinstance(v, Tensor) or _is_array(v)}
     counts = bool(tensors) or hasattr(value, "state_dict") or bool(_KEEPS_STATE.search(type(value).__name__))
     owner = type(value).__name__ if name == "self" else name
     for key, inner in own.items():
         if key in tensors:
             for state in _tensor(inner):
                 found.setdefault(f"{owner}.{key}", state)
-        elif isinstance(inner, bool | int | float | np.number) and (counts or _BEST.search(key)):
+        elif _is_number(inner) and (counts or _BEST.search(key)):
             found.setdefault(f"{owner}.{key}", _number(inner))
         elif isinstance(inner, dict) and (counts or _BEST.search(key)):
             for inside, held in list(inner.items())[:16]:
@@ -81,14 +80,25 @@ def _of_the_script(value: Any) -> bool:
     return file is not None and is_users(file) and hasattr(value, "__dict__")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float) or (
+        type(value).__module__ == "numpy" and hasattr(value, "__float__") and not value.shape
+    )
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of NumPy, which the script need not have."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
 def _number(value: Any) -> StateValue:
     number = float(value)
     return StateValue(digest=repr(number), mean=number if math.isfinite(number) else None)
 
 
 def _tensor(value: Any) -> Iterator[StateValue]:
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
-        value = torch.from_numpy(np.ascontiguousarray(value))
+    if _is_array(value) and value.dtype.kind in "fiu":
+        value = torch.from_numpy(value.copy())
     if isinstance(value, Tensor) and value.layout is torch.strided and 0 < value.numel() <= _LARGEST:
         plain = value.detach().cpu().double()
         digest = hashlib.blake2b(plain.numpy().tobytes(), digest_size=8).hexdigest()

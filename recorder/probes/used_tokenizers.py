@@ -127,7 +127,9 @@ def judge(
         except Exception:  # noqa: BLE001, S112 — numbers that are no tokens
             continue
         picture.text = "\n".join(text[:200] for text in found)
-        texts = texts or (found if isinstance(given[0], str) else [])  # a list of words is no text to encode
+        texts = texts or (
+            found if all(isinstance(text, str) for text in given) else []
+        )  # a list of words is no text to encode
     results = [round_trip(used, texts), *_end_left_out(used, batch), *special_tokens(used, batch, ignored)]
     if padding := padding_in_text(used, texts, _paddings(models)):
         results.append(padding)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .source_nodes import dotted, inside, scopes, shown_in
@@ -65,7 +65,7 @@ def detached_terms(tree: ast.Module, source: str) -> Iterator[DetachedTerm]:
                 value, name = found
                 made = cut[name]
                 yield DetachedTerm(
-                    value.lineno, function, shown_in(value, lines), name, made.lineno, _made(made, lines)
+                    value.lineno, function, shown_in(value, lines), name, made.lineno, shown_in(made, lines)
                 )
 
 
@@ -84,10 +84,6 @@ def _lost(nodes: list[ast.AST]) -> set[str]:
             case _:
                 pass
     return found - {""}
-
-
-def _made(statement: ast.Assign, lines: Sequence[str]) -> str:
-    return shown_in(statement, lines)
 
 
 def _bindings(nodes: list[ast.AST]) -> dict[str, list[ast.Assign]]:

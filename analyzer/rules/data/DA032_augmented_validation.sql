@@ -52,7 +52,7 @@ WITH passes AS (
 ), trained AS (
     SELECT DISTINCT rank, loader_id, loader_batches, dataset_id FROM batches WHERE phase = 'data'
 )
-SELECT f.rank, f.step, f.seq, f.field, f.compared, f.changed AS changed, f.changed AS value,
+SELECT f.rank, f.step, f.seq, f.field, f.compared, f.changed, f.changed AS value,
     coalesce(bool_or(t.rank IS NOT NULL), false) AS with_training,
     if(with_training, 'shared', 'own') AS source_, source_ AS remedy_,
     if(with_training, 'error', 'warning') AS severity
