@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import operator
 import weakref
 from collections import deque
@@ -71,6 +72,7 @@ class LoaderWatch(Part):
         """Identity of a loader → what that identity stands for while it lives, and the loader's number."""
         self._count = 0
         self._datasets: dict[int, tuple[Callable[[], Any], int]] = {}
+        self._next_dataset = itertools.count()
         """Identity of a data set behind subsets → whether it lives, and its number."""
         self._epochs: dict[int, int] = {}
 
@@ -139,7 +141,7 @@ class LoaderWatch(Part):
             dataset = dataset.dataset
         known = self._datasets.get(id(dataset))
         if known is None or known[0]() is None:
-            known = self._datasets[id(dataset)] = _reference(dataset), len(self._datasets)
+            known = self._datasets[id(dataset)] = _reference(dataset), next(self._next_dataset)
         return known[1]
 
     def _again(self, iterator: Any, *_: Any, **__: Any) -> None:

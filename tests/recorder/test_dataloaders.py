@@ -99,3 +99,27 @@ def test_what_a_sampler_can_draw_is_recorded_and_weights_of_two_classes_are_name
         rule = find_rule("sampler-of-other-data")
         assert rule is not None
         assert [(r["severity"], r["value"]) for r in run_rule(trace, rule)] == [("error", 2), ("warning", 24)]
+
+
+MADE_ANEW = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(6):
+    for (x,) in DataLoader(TensorDataset(torch.randn(16, 4)), batch_size=8):
+        opt.zero_grad()
+        model(x).square().mean().backward()
+        opt.step()
+"""
+
+
+def test_a_data_set_made_where_an_earlier_one_lay_gets_a_number_of_its_own(tmp_path: Path) -> None:
+    script, run = tmp_path / "train.py", tmp_path / "run"
+    script.write_text(MADE_ANEW)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--out", str(run), str(script)]
+    forked.run(command, capture_output=True, text=True, check=True)
+
+    rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]
+    assert sorted({(row["step"] // 2, row["dataset_id"]) for row in rows}) == [(epoch, epoch) for epoch in range(6)]
