@@ -106,44 +106,6 @@ def loss_nodes(loss: Tensor, most: int = MOST_OF_LOSS) -> Iterator[tuple[Any, in
                 todo.extend(next_node for next_node, _ in node.next_functions[:MOST_OF_LOSS])
 
 
-def broadcast_in_loss(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
-    """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
-    (N, 1) and (N, N). Or of a product that stretched N numbers against a column of N weights. None where there is none.
-    ``first`` is the first node after the model's forward."""
-    for node in nodes_down_to(loss, first):
-        if type(node).__name__ == "MulBackward0":
-            if found := _stretched_by_a_column(node):
-                return found
-            continue
-        if type(node).__name__ not in _COMPARES:
-            continue
-        # what is compared with another of the model's own (its norm, its mean, all pairs) is so on purpose: a target has no graph
-        operands = [(behind, place) for behind, place in node.next_functions if behind is not None]
-        if len(operands) != 1:
-            continue
-        behind, place = operands[0]
-        result = shape_of(node, 0)
-        if type(behind).__name__ == "ExpandBackward0":
-            result, (behind, place) = shape_of(behind, 0), behind.next_functions[0]
-        given = shape_of(behind, place) if behind is not None else None
-        if given is not None and result is not None and _stretched(given, result):
-            return given, result
-    return None
-
-
-def _stretched_by_a_column(node: Any) -> tuple[list[int], list[int]] | None:
-    """Shapes of N numbers with a graph and of their product with a column (N, 1) without one, which is (N, N)."""
-    sides = node.next_functions
-    if len(sides) != 2 or (sides[0][0] is None) == (sides[1][0] is None):
-        return None
-    (behind, place), name = (sides[0], "other") if sides[1][0] is None else (sides[1], "self")
-    given, result = shape_of(behind, place), shape_of(node, 0)
-    if given is None or result is None or len(given) != 1 or not _stretched(given, result):
-        return None
-    column = saved_tensor(node, name)
-    return (given, result) if column is not None and list(column.shape) == [result[0], 1] else None
-
-
 def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
     """Return the dimension and the shape of a softmax over a dimension other than that of the classes, right before this loss.
 
@@ -313,9 +275,6 @@ _NEAR = 6
 
 _SUBTRACTIONS = {"SubBackward0", "RsubBackward0"}
 
-_COMPARES = {*_SUBTRACTIONS, "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"}
-"""A loss function expands both sides first; l1_loss then subtracts."""
-
 
 def shape_of(node: Any, place: int) -> list[int] | None:
     """Shape of a node's n-th output, from autograd's notes; None where it keeps none."""
@@ -323,13 +282,6 @@ def shape_of(node: Any, place: int) -> list[int] | None:
         return [int(n) for n in node._input_metadata[place].shape]
     except (AttributeError, IndexError, TypeError):
         return None
-
-
-def _stretched(given: list[int], result: list[int]) -> bool:
-    """(N, 1) or (N,) against the other became (N, N): the batch was set against itself."""
-    if len(result) != 2 or result[0] != result[1] or result[0] < 2:
-        return False
-    return given in ([result[0], 1], [result[0]], [1, result[0]])
 
 
 def saved_tensor(node: Any, name: str) -> Tensor | None:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from ...schemas import Phase
+from ..autograd.broadcasts import broadcast_in_loss
 from ..autograd.graph import (
     activated_twice,
     bounded_prediction,
-    broadcast_in_loss,
     kl_of_probabilities,
     operator_name,
     rectified_logits,
@@ -43,7 +43,7 @@ class LossOperators:
             self._row("KlDiv", "probabilities")
         found = broadcast_in_loss(loss, last_node)
         if found is not None:
-            self._row("Broadcast", f"prediction {found[0]}", shape=found[1], numel=found[1][0] * found[1][1])
+            self._row("Broadcast", f"{found.what} {found.given}", shape=found.result, numel=found.result[0] ** 2)
 
     def sign_of(self, loss: Tensor) -> None:
         """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""

@@ -5,6 +5,7 @@ compared at each loss. Nothing is looked at where no part was ever put aside.
 """
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -27,13 +28,15 @@ _MOST = 256
 class _Part:
     """A module that the script has put into eval mode."""
 
-    __slots__ = ("frozen", "module", "rested", "told", "trainable")
+    __slots__ = ("frozen", "module", "norm", "rested", "told", "trainable")
 
-    def __init__(self, module: nn.Module, *, early: bool) -> None:
+    def __init__(self, module: nn.Module, *, trained: bool, early: bool) -> None:
         self.module = weakref.ref(module)
         self.trainable = _trainable(module)
         self.frozen = early and self.trainable == 0 and any(True for _ in module.parameters())
         """Whether that was before the first loss, and none of its parameters is to be trained."""
+        self.norm = trained and isinstance(module, _NormBase)
+        """Whether it is a norm with running statistics, picked from others: whoever does so wants these to stand still."""
         self.rested = False
         """Whether it was in eval mode in a step of the training."""
         self.told = False
@@ -57,7 +60,9 @@ class SetAsideWatch(Watch):
 
     def install(self, patches: Patches) -> None:
         """Be told of eval() and train()."""
-        patches.around(nn.Module, "eval", after=self.guarded(self._aside))
+        patches.around(
+            nn.Module, "eval", before=self.guarded(operator.attrgetter("training")), after=self.guarded(self._aside)
+        )
         patches.wrap(nn.Module, "train", self._train)
 
     def _train(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,11 +82,11 @@ class SetAsideWatch(Watch):
 
         return train
 
-    def _aside(self, _note: None, _result: None, module: nn.Module, *_: Any, **__: Any) -> None:
+    def _aside(self, trained: bool, _result: Any, module: nn.Module, *_: Any, **__: Any) -> None:
         if len(self._parts) >= _MOST or module in self._parts or torch.compiler.is_compiling():
             return
         if any(isinstance(m, (_NormBase, _DropoutNd)) for m in module.modules()):
-            self._parts[module] = _Part(module, early=not self._began)
+            self._parts[module] = _Part(module, trained=trained, early=not self._began)
 
     def _meant(self, module: nn.Module) -> None:
         """The script sets the mode of this very module: what it says now is what it wants."""
@@ -101,7 +106,11 @@ class SetAsideWatch(Watch):
                 part.rested = True
             elif part.trainable != _trainable(module):
                 part.told = True  # somebody has thawed it
-            elif part.rested or (part.frozen and any(isinstance(m, _NormBase) for m in module.modules())):
+            elif (
+                part.rested
+                or (part.frozen and any(isinstance(m, _NormBase) for m in module.modules()))
+                or (part.norm and False not in entry.modes.values())  # no evaluation has used it there
+            ):
                 part.told = True
                 self.session.rows.event(
                     "mode-undone",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from firstfault.recorder.autograd import graph
+from firstfault.recorder.autograd import broadcasts, graph
 from torch import nn
 
 
@@ -12,7 +12,11 @@ from torch import nn
 @pytest.mark.filterwarnings("ignore:Using a target size")
 def test_every_loss_function_that_stretches_a_prediction_is_seen(loss: str) -> None:
     prediction, target = torch.randn(5, 1, requires_grad=True), torch.randn(5)
-    assert graph.broadcast_in_loss(getattr(nn.functional, loss)(prediction, target), 0) == ([5, 1], [5, 5])
+    assert broadcasts.broadcast_in_loss(getattr(nn.functional, loss)(prediction, target), 0) == (
+        "prediction",
+        [5, 1],
+        [5, 5],
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,17 +31,30 @@ def test_every_loss_function_that_stretches_a_prediction_is_seen(loss: str) -> N
 )
 def test_a_square_output_beside_a_number_of_its_own_for_each_row_is_no_broadcast(own: Any) -> None:
     assert (
-        graph.broadcast_in_loss((own(torch.randn(5, 5, requires_grad=True)) - torch.eye(5)).square().mean(), 0) is None
+        broadcasts.broadcast_in_loss((own(torch.randn(5, 5, requires_grad=True)) - torch.eye(5)).square().mean(), 0)
+        is None
     )
 
 
 def test_a_product_that_stretches_numbers_against_a_column_of_weights_is_seen():
     ratio, advantages = torch.randn(6, requires_grad=True).exp(), torch.randn(6, 1)
-    assert graph.broadcast_in_loss(-(ratio * advantages).mean(), 0) == ([6], [6, 6])
-    assert graph.broadcast_in_loss(-torch.min(advantages * ratio, ratio.clamp(0, 1)).mean(), 0) == ([6], [6, 6])
+    assert broadcasts.broadcast_in_loss(-(ratio * advantages).mean(), 0) == ("weighted", [6], [6, 6])
+    assert broadcasts.broadcast_in_loss(-torch.min(advantages * ratio, ratio.clamp(0, 1)).mean(), 0) == (
+        "weighted",
+        [6],
+        [6, 6],
+    )
     mask = (torch.rand(6, 6) > 0.5).float()  # who is at risk beside whom: pairs that are wanted
     for wanted in (ratio * advantages.squeeze(1), ratio[:, None] * advantages, ratio * mask, ratio * 0.5):
-        assert graph.broadcast_in_loss(wanted.mean(), 0) is None
+        assert broadcasts.broadcast_in_loss(wanted.mean(), 0) is None
+
+
+def test_a_product_with_weights_that_were_stretched_before_is_seen():
+    chosen, returns, values = torch.randn(6, requires_grad=True), torch.randn(6), torch.randn(6, 1)
+    assert broadcasts.broadcast_in_loss(-(chosen * (returns - values)).mean(), 0) == ("weighted", [6], [6, 6])
+    pairs, graphs, equal = returns - returns[:, None], torch.randn(6, 6), torch.ones(6, 6)
+    for wanted in (chosen * (returns - values[:, 0]), chosen * pairs, chosen * graphs, chosen * equal):
+        assert broadcasts.broadcast_in_loss(wanted.mean(), 0) is None
 
 
 def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_seen():

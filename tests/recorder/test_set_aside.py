@@ -70,6 +70,28 @@ def frozen_before_the_first_epoch(net: Net, step: int) -> None:
         net.train()
 
 
+def norm_frozen_before_the_first_epoch(net: Net, step: int) -> None:
+    if step == 0:
+        for module in net.modules():
+            if isinstance(module, nn.BatchNorm1d):
+                module.eval()
+        net.train()
+
+
+def norm_frozen_in_each_epoch(net: Net, step: int) -> None:
+    net.train()
+    net.backbone[1].eval()
+
+
+def all_evaluated_one_by_one(net: Net, step: int) -> None:
+    if step in {0, 4}:
+        for module in net.modules():
+            module.eval()
+        with torch.no_grad():
+            net(torch.randn(6, 4))
+        net.train()
+
+
 def never_put_aside(net: Net, step: int) -> None:
     if step == 0:
         net.backbone.requires_grad_(False)
@@ -81,6 +103,9 @@ def never_put_aside(net: Net, step: int) -> None:
     [
         (set_aside_once, [4]),
         (frozen_before_the_first_epoch, [0]),
+        (norm_frozen_before_the_first_epoch, [0]),
+        (norm_frozen_in_each_epoch, []),
+        (all_evaluated_one_by_one, []),
         (set_aside_each_time, []),
         (thawed, []),
         (meant, []),

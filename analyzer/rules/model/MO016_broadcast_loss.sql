@@ -4,25 +4,39 @@ name = "broadcast-loss"
 severity = "error"
 phase = "loss"
 signal = "shape"
-message = "At step {step} the {stretched_} was stretched to {shape} against the target{where_}: every sample is compared with every target."
-fix = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
+message = "At step {step} the {stretched_} {before} was stretched to {shape} against {against_}{where_}: every sample {meets_}."
+fix = "{remedy}"
 explains = ["overfit", "nothing-learnt", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "loss-off-course"]
 [say.stretched_]
-prediction = "prediction {before}"
-target = "target {before}"
+prediction = "prediction"
+target = "target"
+weighted = "row"
+[say.against_]
+prediction = "the target"
+target = "the prediction"
+weighted = "weights such as advantages, which are a column"
+[say.meets_]
+prediction = "is compared with every target"
+target = "is compared with every target"
+weighted = "is multiplied by the weights of all samples"
+[say.remedy]
+prediction = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
+target = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
+weighted = "Give rows and weights the same shape, for example values.squeeze(-1) before they are subtracted or multiplied."
 [say.where_]
 warned = ", as torch warned"
 [needs]
 tables = ["steps"]
 [doc]
-what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N). The graph shows it, or torch's own warning, which an evaluation gives as well."
+what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N), or N numbers meet weights such as advantages that are a column, or broadcast before. The graph shows it, or torch's own warning, which an evaluation gives as well."
 why = "The best answer is then the mean of all targets: the loss ends at their variance."
-not_this = "Pairwise losses between two stretched tensors of the model, other broadcasting."
+not_this = "Pairwise losses between two stretched tensors of the model, differences of all pairs of one row, other broadcasting."
 source = "Shapes of the operands."
 */
 -- detector: in_the_graph
-SELECT rank, step, microbatch, seq, replace(saved, 'prediction ', '') AS before, shape,
-    'prediction' AS stretched_, NULL AS where_
+SELECT rank, step, microbatch, seq, regexp_extract(saved, '\[.*') AS before, shape,
+    if(saved LIKE 'weighted%', 'weighted', 'prediction') AS stretched_, stretched_ AS against_, stretched_ AS meets_,
+    stretched_ AS remedy, NULL AS where_
 FROM operators WHERE op = 'Broadcast'
 -- detector: by_its_warning
 WITH warned AS (
@@ -35,7 +49,8 @@ WITH warned AS (
 )
 SELECT rank, step, NULL AS microbatch, NULL AS seq,
     [given::BIGINT, 1]::VARCHAR AS before, [given::BIGINT, target::BIGINT] AS shape,
-    CASE WHEN column_ THEN 'prediction' ELSE 'target' END AS stretched_, 'warned' AS where_
+    if(column_, 'prediction', 'target') AS stretched_, stretched_ AS against_, stretched_ AS meets_,
+    stretched_ AS remedy, 'warned' AS where_
 FROM warned
 WHERE target = given AND target <> '' AND target <> '1'
   AND NOT EXISTS (FROM operators o
