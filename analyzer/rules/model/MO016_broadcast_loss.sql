@@ -35,8 +35,8 @@ source = "Shapes of the operands."
 */
 -- detector: in_the_graph
 SELECT rank, step, microbatch, seq, regexp_extract(saved, '\[.*') AS before, shape,
-    if(saved LIKE 'weighted%', 'weighted', 'prediction') AS stretched_, stretched_ AS against_, stretched_ AS meets_,
-    stretched_ AS remedy, NULL AS where_
+    if(saved LIKE 'weighted%', 'weighted', 'prediction') AS stretched_,
+    stretched_ AS against_, stretched_ AS meets_, stretched_ AS remedy, NULL AS where_
 FROM operators WHERE op = 'Broadcast'
 -- detector: by_its_warning
 WITH warned AS (
