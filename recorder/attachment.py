@@ -58,6 +58,7 @@ from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
 from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
+from .watches.positions import PositionsWatch
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
 from .watches.recurrent_states import RecurrentStatesWatch
@@ -122,6 +123,7 @@ class Attachment:
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
             RecurrentStatesWatch(session),
+            PositionsWatch(session, data),
             AliasedBuffers(session, data),
             SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),

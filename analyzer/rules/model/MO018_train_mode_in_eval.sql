@@ -4,7 +4,7 @@ name = "train-mode-in-eval"
 severity = "error"
 phase = "eval"
 signal = "training"
-message = "In the evaluation before step {next} {place_} ({class_name}) {how_}: {consequence_}."
+message = "{what_}: {consequence_}."
 fix = "{remedy}"
 [say.place_]
 root = "the root module"
@@ -13,13 +13,27 @@ named = "{module}"
 in_train_mode = "runs in train mode"
 random = "drops units at random although it is in eval mode"
 random_as_others = "drops units at random although it is in eval mode, and so do {others} others"
+[say.what_]
+evaluation = "In the evaluation before step {next} {place_} ({class_name}) {how_}"
+frozen_network = "From step {step} on {module} ({class_name}) of the model {model}, which gives outputs in each step and is not trained, runs in train mode"
 [say.consequence_]
 drops_units = "it drops units at random"
 batch_statistics = "it normalises by the batch and updates its running statistics"
 another_result = "its code calls a functional dropout whatever the mode, so the same input gives another result each time"
 [say.remedy]
+frozen_network = "Call eval() on this model once, before the training: teacher.eval()."
 call_eval = "Call model.eval() before the evaluation and model.train() after it."
 give_the_mode = "Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if self.training else 0.0. model.eval() alone does not reach the argument of a function."
+[params.always]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps, from its first one on, in which a model that is not trained is called without gradients."
+source = "convention: of this project, nine of ten: a teacher answers in each step, a step or two may go without"
+[params.long]
+value = 20
+unit = "steps"
+doc = "Steps in which it is called, from which it is a part of the training."
+source = "convention: of this project, a few steps may be a trial"
 [params.stretch]
 value = 5
 unit = "steps"
@@ -39,9 +53,9 @@ source = "arithmetic: a majority is more than a half"
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
 [doc]
-what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout drew random numbers inside a module in eval mode."
+what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout drew random numbers inside a module in eval mode. Or a network that is not trained, such as a teacher, answers in each step in train mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step of the run or of a stage (a teacher, a generator, sampling). One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A pass in train mode before the evaluation in eval mode, which sets the statistics of batch norm. A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
+not_this = "A forward without gradients at every step of the run or of a stage by what is trained itself (a generator, sampling), or by an average of it. One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A pass in train mode before the evaluation in eval mode, which sets the statistics of batch norm. A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
 -- shared
@@ -63,7 +77,7 @@ WITH stretches AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 )
 SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
-    'in_train_mode' AS how_, 'call_eval' AS remedy,
+    'evaluation' AS what_, 'in_train_mode' AS how_, 'call_eval' AS remedy,
     CASE WHEN d.class_name LIKE '%Dropout%' THEN 'drops_units' ELSE 'batch_statistics' END AS consequence_
 FROM module_modes m
 JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
@@ -119,9 +133,42 @@ WITH functional AS (
 )
 SELECT u.rank, u.step, NULL::INTEGER AS seq, d.module, d.class_name, u.step AS next, true AS value, u.others,
     CASE WHEN u.others > 0 THEN 'random_as_others' ELSE 'random' END AS how_,
-    'another_result' AS consequence_, 'give_the_mode' AS remedy
+    'evaluation' AS what_, 'another_result' AS consequence_, 'give_the_mode' AS remedy
 FROM functional u JOIN modules d ON d.rank = u.rank AND d.module_id = u.module_id
 WHERE u.rank NOT IN (SELECT rank FROM in_train_mode)
+-- detector: frozen_network
+WITH called AS (
+    SELECT m.rank, d.model, min(m.step) AS step
+    FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
+    WHERE d.depth = 0 AND NOT m.grad
+    GROUP BY ALL
+), others AS (
+    -- that have been trained or given new weights since then, or are also called with gradients or in eval mode
+    SELECT c.rank, c.model
+    FROM called c JOIN modules d ON d.rank = c.rank AND d.model = c.model
+    WHERE EXISTS (FROM module_modes m
+            WHERE m.rank = d.rank AND m.module_id = d.module_id AND m.step >= c.step AND (m.grad OR NOT m.training))
+      OR EXISTS (FROM copies k WHERE k.rank = d.rank AND k.module_id = d.module_id AND k.moved > 0)
+      OR EXISTS (FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id
+            WHERE p.rank = d.rank AND p.module_id = d.module_id AND u.step >= c.step AND u.sum_sq > 0)
+), lasting AS (
+    SELECT c.rank, c.model, c.step, count(*) FILTER (s.eval_forwards > 0) AS calls, count(*) AS steps_
+    FROM called c JOIN steps s ON s.rank = c.rank AND s.step >= c.step
+    WHERE (c.rank, c.model) NOT IN (SELECT (rank, model) FROM others)
+    GROUP BY ALL
+)
+SELECT l.rank, l.step, m.seq, d.model, d.module, d.class_name, true AS value,
+    'frozen_network' AS what_, 'frozen_network' AS remedy,
+    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'drops_units' ELSE 'batch_statistics' END AS consequence_
+FROM lasting l
+JOIN modules d ON d.rank = l.rank AND d.model = l.model
+JOIN module_modes m ON m.rank = d.rank AND m.module_id = d.module_id AND NOT m.grad AND m.training
+WHERE l.calls >= $long AND l.calls >= $always * l.steps_
+  AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
+  AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0
+  AND EXISTS (FROM parameters p JOIN modules o ON o.rank = p.rank AND o.module_id = p.module_id
+      WHERE p.rank = d.rank AND p.optimizer_id IS NOT NULL AND o.model <> d.model)
+QUALIFY row_number() OVER (PARTITION BY l.rank, d.model ORDER BY d.call_order) = 1
 -- together
 SELECT *, CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_
 FROM found

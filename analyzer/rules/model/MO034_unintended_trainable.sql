@@ -93,7 +93,8 @@ WITH norms AS (
     JOIN parameters p ON p.rank = m.rank AND p.module_id = m.module_id
     WHERE m.class_name LIKE '%BatchNorm%'
       AND m.module <> ''
-      AND EXISTS (FROM parameters o WHERE o.rank = m.rank AND o.requires_grad AND o.optimizer_id IS NOT NULL)
+      AND EXISTS (FROM parameters o JOIN modules n ON n.rank = o.rank AND n.module_id = o.module_id
+          WHERE o.rank = m.rank AND o.requires_grad AND o.optimizer_id IS NOT NULL AND n.model = m.model)
       AND EXISTS (FROM module_modes c
           WHERE c.rank = m.rank AND c.module_id = m.module_id AND c.training AND c.grad)
     GROUP BY ALL HAVING NOT bool_or(p.requires_grad)

@@ -11,6 +11,7 @@ explains = ["clip-always-active"]
 not_between_backward_and_step = "it was not called between backward and step; the order was {calls}: f forward, b backward, z zero_grad, c clipping, s step"
 other_parameters = "its parameters are not those of the optimizer"
 part_of_the_gradient = "it was given {clip_numel} of {numel} gradient elements"
+nothing = "it was given no gradient at all, as a generator gives that was used up before"
 [params.over]
 value = 1.05
 unit = "times"
@@ -57,12 +58,12 @@ WITH held AS (
         max(value / max_norm) OVER (PARTITION BY rank, optimizer_id, clip_numel) > $far AS far_,
         CASE WHEN misplaced THEN 'not_between_backward_and_step'
             WHEN clip_numel IS NULL OR numel IS NULL THEN 'other_parameters'
-            ELSE 'part_of_the_gradient' END AS why_
+            WHEN clip_numel = 0 THEN 'nothing' ELSE 'part_of_the_gradient' END AS why_
     FROM seen
 )
 SELECT rank, step, optimizer_id, value, max_norm, clip_norm, clip_numel, numel, calls, why_,
     CASE WHEN misplaced
-        OR clip_numel IS NULL
+        OR clip_numel IS NULL OR clip_numel = 0
         OR clip_numel < $half * numel
         AND far_ THEN 'error' ELSE 'warning' END AS severity
 FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < $all_of_them * numel, true))
