@@ -1,7 +1,8 @@
-"""Recurrent cells that a loop gives one and the same state at each of its steps, instead of the state of the step before.
+"""States of recurrences: one and the same in each step of a loop, or carried on from one batch to the next.
 
-Only the address of the state is kept, until the loss: what is computed from weights lives that long. Looked at in the first
-losses of a run; nothing is looked at where a model has no recurrence.
+Only the address of a state is kept, until the loss: what is computed from weights lives that long. Of the last states that were
+put out, a few numbers are kept until the next batch. Looked at in the first losses of a run; nothing is looked at where a model
+has no recurrence.
 """
 
 import weakref
@@ -19,6 +20,7 @@ from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
+from ..tensors.moments import LATE_DEVICES
 
 _LEAST_CALLS = 4
 """Calls from which a loop is told from the children of a node in a tree, and the like."""
@@ -26,23 +28,43 @@ _LEAST_CALLS = 4
 _LOSSES = 4
 """Losses before which calls are looked at: a loop over time is there from the beginning."""
 
+_NUMBERS = 8
+"""Of a state, by which it is known again."""
+
+
+_Sample = tuple[torch.Size, tuple[float, ...]]
+
+
+def _sample(state: Tensor) -> _Sample:
+    """Shape and first numbers of a state; of one that is zero throughout them nothing that another could have too."""
+    numbers = tuple(state.detach().flatten()[:_NUMBERS].tolist())
+    return state.shape, numbers if any(numbers) else (float("nan"),)
+
 
 class _Recurrence:
     """A recurrence whose calls are looked at."""
 
-    __slots__ = ("calls", "module", "module_id")
+    __slots__ = ("calls", "carried", "last", "module", "module_id", "put_out")
 
     def __init__(self, module: nn.RNNBase | nn.RNNCellBase, module_id: int) -> None:
         self.module = weakref.ref(module)
         self.module_id = module_id
         self.calls: list[tuple[int, int, int] | None] = []
         """Since the last loss: address and version of the state, address of the input; None for any other call."""
+        self.put_out: set[_Sample] = set()
+        """Since the last loss."""
+        self.last: set[_Sample] = set()
+        """Between the two losses before."""
+        self.carried = 0
+        """Losses whose first call began with a state that the recurrence had put out before the loss before."""
 
     def note(self, given: Any, state: Any) -> None:
         """A call with this input and state."""
         module = self.module()
         if isinstance(state, (tuple, list)) and state:
             state = state[0]
+        if not self.calls and self.last and type(state) is Tensor and state.grad_fn is None:
+            self.carried += _sample(state) in self.last
         call = None
         if type(given) is Tensor and type(state) is Tensor and state.grad_fn is not None:
             length_at = 1 if getattr(module, "batch_first", False) and given.dim() == 3 else 0
@@ -56,6 +78,11 @@ class _Recurrence:
             return False
         calls = [call for call in self.calls if call is not None]
         return len({call[:2] for call in calls}) == 1 and len({call[2] for call in calls}) == len(calls)
+
+    def end_of_batch(self) -> None:
+        """What comes now belongs to the next loss."""
+        self.calls.clear()
+        self.last, self.put_out = self.put_out, set()
 
 
 class _Look(OneShotHook):
@@ -71,10 +98,10 @@ class _Look(OneShotHook):
 
 
 class RecurrentStatesWatch(Watch):
-    """Writes event ``state-not-carried``."""
+    """Writes events ``state-not-carried`` and ``state-carried-over``."""
 
     name = "recurrent-states"
-    writes = ("events:state-not-carried",)
+    writes = ("events:state-not-carried", "events:state-carried-over")
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -83,8 +110,9 @@ class RecurrentStatesWatch(Watch):
         self._losses = 0
 
     def listen(self, signals: Signals) -> None:
-        """Look for recurrences in each model, and at their calls at each loss."""
+        """Look for recurrences in each model, and at their calls and states at each loss."""
         signals.model_found.connect(self.name, self._find_recurrent_modules)
+        signals.activation.connect(self.name, self._note_output)
         signals.loss.connect(self.name, self._judge)
 
     def install(self, patches: Patches) -> None:
@@ -120,6 +148,14 @@ class RecurrentStatesWatch(Watch):
         if torch.is_grad_enabled() and not self.session.position.in_backward and args:
             self._known[module].note(args[0], args[1] if len(args) > 1 else None)
 
+    def _note_output(self, entry: ModuleEntry, _tensor_id: int, output: Tensor) -> None:
+        if not len(self._known) or output.device.type in LATE_DEVICES:
+            return
+        module = entry.ref()
+        recurrence = None if module is None else self._known.get(module)
+        if recurrence is not None and output.numel():
+            recurrence.put_out.add(_sample(output))
+
     def _judge(self, _loss: Tensor) -> None:
         if self._losses >= _LOSSES or not len(self._known):
             return
@@ -135,6 +171,13 @@ class RecurrentStatesWatch(Watch):
                     module_id=recurrence.module_id,
                     detail={"calls": len(recurrence.calls)},
                 )
-            recurrence.calls.clear()
+            elif module is not None and self._losses == _LOSSES and recurrence.carried == _LOSSES - 1:
+                self.session.rows.event(
+                    "state-carried-over",
+                    f"{type(module).__name__} begins each batch with the state that the batch before has left",
+                    module_id=recurrence.module_id,
+                    detail={"batches": recurrence.carried},
+                )
+            recurrence.end_of_batch()
             if self._losses >= _LOSSES and module is not None:
                 self._known.pop(module)

@@ -48,3 +48,38 @@ def test_only_a_computed_state_that_is_given_to_every_call_is_told(style: str, t
     rows = [r for part in parts(tmp_path / "run", "events") for r in pq.read_table(part.path).to_pylist()]
     told = [r for r in rows if r["event"] == "state-not-carried"]
     assert [r["detail"] for r in told] == (['{"calls":6}'] if style == "kept" else [])
+
+
+class Remembering(nn.Module):
+    def __init__(self, style: str) -> None:
+        super().__init__()
+        self.style = style
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+        self.head = nn.Linear(8, 1)
+        self.state: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = {"random": (torch.randn(1, len(x), 8), torch.randn(1, len(x), 8)), "none": None}.get(
+            self.style, self.state
+        )
+        out, (h, c) = self.rnn(x, given)
+        self.state = (h.detach().clone(), c.detach()) if self.style == "cloned" else (h.detach(), c.detach())
+        if self.style == "zeroed":
+            self.state = torch.zeros_like(h), torch.zeros_like(c)
+        return self.head(out[:, -1]).square().mean()
+
+
+@pytest.mark.parametrize("style", ["kept", "cloned", "zeroed", "random", "none"])
+def test_a_state_that_the_next_batch_begins_with_is_told(style: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Remembering(style)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with Recorder(tmp_path / "run", model=model):
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(3, 6, 4)).backward()
+            optimizer.step()
+
+    rows = [r for part in parts(tmp_path / "run", "events") for r in pq.read_table(part.path).to_pylist()]
+    told = [(r["step"], r["detail"]) for r in rows if r["event"] == "state-carried-over"]
+    assert told == ([(3, '{"batches":3}')] if style in {"kept", "cloned"} else [])
