@@ -10,7 +10,8 @@ Where recording was sampled a finding has begun somewhere between step_lower and
 any of these. Otherwise the two are one number.
 Of several that account for B the chosen one is the nearest that is itself unexplained, so that a chain
 outlier-batch -> loss-spike -> non-finite is shown under its root. What nothing accounts for is a cause. Causes are
-ordered by severity class (warnings last), then time, then generic rules last, then phase, then code.
+ordered by severity class (warnings last), then time, then generic rules last, then what only makes it slow, then phase, then
+code.
 The order inside a step is not used for (2): a rule names what it explains by mechanism, and a symptom may be captured
 before its cause (an input's field is measured again by the loss).
 """
@@ -85,7 +86,15 @@ def _is_explained(b: Fired, fired: list[Fired]) -> bool:
     return any(a is not b and accounts_for(a, b) for a in fired)
 
 
-def _order(f: Fired) -> tuple[bool, int, bool, int, str]:
+def _order(f: Fired) -> tuple[bool, int, bool, bool, int, str]:
+    """Of two at one step, what makes the training wrong comes before what makes it slow."""
     finding = f.finding
     phase = PHASES.index(finding.phase) if finding.phase in PHASES else len(PHASES)
-    return finding.severity == "warning", step_of(finding), f.rule.header.generic, phase, finding.code
+    return (
+        finding.severity == "warning",
+        step_of(finding),
+        f.rule.header.generic,
+        f.rule.layer == "performance",
+        phase,
+        finding.code,
+    )
