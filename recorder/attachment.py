@@ -47,6 +47,7 @@ from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
 from .watches.end_after import EndAfter
 from .watches.evals_before_training import EarlyEvals
+from .watches.gradients_astray import GradientsAstrayWatch
 from .watches.graph_edges import GraphEdgesWatch
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
@@ -131,6 +132,7 @@ class Attachment:
             StructureWatch(session),
             SourceSlipsWatch(session),
             GraphEdgesWatch(session),
+            GradientsAstrayWatch(session),
             BufferWatch(session),
             GraphsAlive(session),
             OptimizerStateWatch(session, optimizers),
