@@ -54,6 +54,7 @@ from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
 from .watches.measuring_way import MeasuringWay
+from .watches.mask_fills import MaskFillsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
@@ -133,6 +134,7 @@ class Attachment:
             SourceSlipsWatch(session),
             GraphEdgesWatch(session),
             GradientsAstrayWatch(session),
+            MaskFillsWatch(session),
             BufferWatch(session),
             GraphsAlive(session),
             OptimizerStateWatch(session, optimizers),
