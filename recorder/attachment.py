@@ -53,8 +53,8 @@ from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
-from .watches.measuring_way import MeasuringWay
 from .watches.mask_fills import MaskFillsWatch
+from .watches.measuring_way import MeasuringWay
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
