@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from .graph import operator_name, shape_of
-from .linear_parts import Part, Parts, error_of, operators_of_loss, parts_of
+from .graph import shape_of
+from .linear_parts import Part, Parts, error_of, operator_name, operators_of_loss, parts_of
 
 _CHOOSES = {"Max", "Amax", "Gather", "Index", "IndexSelect", "Select", "Take"}
 _OF_SEVERAL = {"Minimum", "Maximum", "Min", "Logsumexp", *_CHOOSES}
@@ -40,7 +40,7 @@ def astray(loss: Tensor) -> Iterator[Astray]:
         sides = error_of(node)
         if sides is not None:
             errors.append(parts_of(*sides))
-        elif operator_name(node) == "Mul" and all(n is not None for n, _ in node.next_functions):
+        elif operator_name(node) == "Mul" and len(_given(node)) == 2:
             products.append(node)
     targets = [found for error in errors if (found := _bootstrap(error))]
     yield from {found.form: found for found in reversed(targets)}.values()
@@ -50,6 +50,11 @@ def astray(loss: Tensor) -> Iterator[Astray]:
             if trained and _log_probability(likelihood[0]) and (found := _advantage(weight[0], trained)):
                 yield found
                 return
+
+
+def _given(node: Any) -> list[Any]:
+    """What an operator was given that has a graph."""
+    return [behind for behind, _ in node.next_functions if behind is not None]
 
 
 def _bootstrap(error: Parts) -> Astray | None:
@@ -77,7 +82,9 @@ def _chosen(node: Any, by: set[str]) -> bool:
     name = operator_name(node)
     if name == "Sum":
         behind = node.next_functions[0][0]
-        return operator_name(behind) == "Mul" and any(n is None for n, _ in behind.next_functions)
+        return (
+            behind is not None and operator_name(behind) == "Mul" and any(n is None for n, _ in behind.next_functions)
+        )
     if name == "Index":  # one number after another is a choice of rows
         return sum(indices is not None for indices in node._saved_indices) > 1
     return name in by

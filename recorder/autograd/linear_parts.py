@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from .graph import dimension, operator_name, saved_tensor
+from .graph import dimension, saved_tensor
+from .graph import operator_name as any_name
 
 _LAYS_OUT = {
     "Squeeze", "Unsqueeze", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "T", "Slice", "Clone",
@@ -41,6 +42,12 @@ class Parts(NamedTuple):
 
     values: list[Part]
     constant: bool
+
+
+def operator_name(node: Any) -> str:
+    """Name of one of torch's own operators; none for a function of the script's own, which may have the same."""
+    kind = type(node).__name__
+    return any_name(node) if kind[-1].isdigit() or kind == "CopySlices" else ""
 
 
 def parts_of(*starts: Part) -> Parts:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ..tensors.moments import LATE_DEVICES, measurable
-from .graph import dimension, nodes_down_to, operator_name, saved_tensor, shape_of
+from .graph import dimension, nodes_down_to, saved_tensor, shape_of
+from .linear_parts import operator_name
 
 _SOFTMAXES = {"Softmax", "LogSoftmax"}
 _SAME_ORDER = {"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "ToCopy", "Alias"}
@@ -100,14 +101,14 @@ def _by_one_number(node: Any) -> bool:
 def _mask_of(node: Any) -> Tensor | None:
     """Where scores were replaced by one number: true. None where nothing was."""
     name = operator_name(node)
-    behind = [n for n, _ in node.next_functions]
+    behind = [n for n, _ in node.next_functions] or [None]
     mask: Tensor | None = None
     if name == "MaskedFill" and behind[0] is not None and (len(behind) < 2 or behind[1] is None):
         mask = saved_tensor(node, "mask")
-    elif name == "Where" and (behind[0] is None) != (behind[1] is None):
+    elif name == "Where" and len(behind) == 2 and (behind[0] is None) != (behind[1] is None):
         condition = saved_tensor(node, "condition")
         mask = condition if condition is None or behind[0] is None else ~condition
-    elif name == "Mul" and (behind[0] is None) != (behind[1] is None):
+    elif name == "Mul" and len(behind) == 2 and (behind[0] is None) != (behind[1] is None):
         factor = saved_tensor(node, "self" if behind[0] is None else "other")
         if factor is not None and 1 < factor.numel() <= _MOST_ELEMENTS and factor.device.type not in LATE_DEVICES:
             factor = factor.detach()

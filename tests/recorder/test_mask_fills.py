@@ -143,3 +143,21 @@ def test_a_policy_with_choices_that_are_not_legal(train: Any, fill: float, told:
 
     events = train(policy, loss).events("mask-without-effect")
     assert {event["detail"]["kind"] for event in events} == ({"entries"} if told else set())
+
+
+class Softmax(torch.autograd.Function):
+    """A function of the script's own with a name of torch's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def test_a_function_of_the_same_name_is_no_softmax(train: Any) -> None:
+    policy = nn.Linear(4, 8)
+    training = train(policy, lambda _: Softmax.apply(policy(torch.randn(2, 4))).pow(2).mean())
+    assert training.events("mask-without-effect") == []
