@@ -47,11 +47,13 @@ from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
 from .watches.end_after import EndAfter
 from .watches.evals_before_training import EarlyEvals
+from .watches.gradients_astray import GradientsAstrayWatch
 from .watches.graph_edges import GraphEdgesWatch
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
+from .watches.mask_fills import MaskFillsWatch
 from .watches.measuring_way import MeasuringWay
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
@@ -133,6 +135,8 @@ class Attachment:
             StructureWatch(session),
             SourceSlipsWatch(session),
             GraphEdgesWatch(session),
+            GradientsAstrayWatch(session),
+            MaskFillsWatch(session),
             BufferWatch(session),
             GraphsAlive(session),
             OptimizerStateWatch(session, optimizers),
