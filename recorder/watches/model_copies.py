@@ -73,6 +73,7 @@ class _Copy:
         "owner",
         "pairs",
         "rows",
+        "set_between",
         "statistics",
         "statistics_before",
         "versions",
@@ -90,6 +91,8 @@ class _Copy:
         self.before: Tensor | None = None
         self.model_before: Tensor | None = None
         self.versions = _versions([theirs for theirs, _ in pairs])
+        self.set_between: tuple[Tensor, Tensor] | None = None
+        """What the model's weights were changed by since the row before, when a step begins, and how far from it the copy is."""
         self.rows = 0
         self.statistics: list[tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = []
         """Running statistics of its batch norms beside those of the model's."""
@@ -124,7 +127,8 @@ class CopyWatch(Watch):
         self._seen = (-1, -1)
 
     def listen(self, signals: Signals) -> None:
-        """Look at the copies after each step."""
+        """Look at the copies after each step, and whether the model was written to before it."""
+        signals.step_begins.connect(self.name, self._begins)
         signals.row_ends.connect(self.name, self._step)
 
     def install(self, patches: Patches) -> None:
@@ -166,6 +170,19 @@ class CopyWatch(Watch):
         for copy in list(self._copies):
             self._measure(copy)
 
+    def _begins(self) -> None:
+        """The weights that this step starts from may be others than those that the step before has left."""
+        for copy in self._copies:
+            before, pairs = copy.model_before, copy.tensors()
+            if before is None or copy.set_between is not None or len(pairs) < len(copy.pairs):
+                continue
+            ours = _sample([b for _, b in pairs])
+            if ours.shape != before.shape or (ours.is_cpu and torch.equal(ours, before)):
+                continue
+            theirs = _sample([a for a, _ in pairs])
+            if theirs.shape == ours.shape:
+                copy.set_between = (ours - before, theirs - ours)
+
     def _measure(self, copy: _Copy) -> None:
         pairs = copy.tensors()
         if copy.owner() is None or len(pairs) < len(copy.pairs):
@@ -179,11 +196,14 @@ class CopyWatch(Watch):
         writes = min((now - then for now, then in zip(versions, copy.versions, strict=False)), default=None)
         copy.versions = versions
         before, model_before = copy.before, copy.model_before
+        between, copy.set_between = copy.set_between, None
         copy.before, copy.model_before = theirs, ours
         if before is None or model_before is None or before.shape != theirs.shape or ours.shape != theirs.shape:
             return
         size = torch.linalg.vector_norm(ours)
-        numbers = [_norm_of(theirs - before), _norm_of(ours - model_before), _norm_of(theirs - ours), scalar_of(size)]
+        apart = [] if between is None else [_norm_of(difference) for difference in between]
+        numbers = [_norm_of(theirs - before), _norm_of(ours - model_before), _norm_of(theirs - ours)]
+        numbers += [*apart, scalar_of(size)]
         copy.rows += 1
         looks = copy.statistics and copy.rows % _STATISTICS_EVERY == 0
         self.session.rows.add(
@@ -197,6 +217,8 @@ class CopyWatch(Watch):
             moved=_relative(numbers, 0),
             model_moved=_relative(numbers, 1),
             distance=_relative(numbers, 2),
+            model_set=_relative(numbers, 3) if apart else None,
+            distance_then=_relative(numbers, 4) if apart else None,
             **(_statistics_facts(copy) if looks else {}),
         )
 

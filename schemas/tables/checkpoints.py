@@ -90,6 +90,13 @@ COPIES = Table(
         Column("model_moved", F64, "The same for the model."),
         Column("distance", F64, "Length of the difference between copy and model as a share of the model's weights."),
         Column(
+            "model_set",
+            F64,
+            "Length of the change of the model's weights after the step before and before this one, as a share of them; null "
+            "where there was none.",
+        ),
+        Column("distance_then", F64, "Where there was, the distance between copy and model when this step began."),
+        Column(
             "statistics_moved",
             F64,
             "Length of the change of its running means and variances since the look before, as a share of the model's; null "

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import forked
 import pyarrow.parquet as pq
+import pytest
+from firstfault.analyzer import Trace, diagnose
 
 SCRIPT = """
 import copy
@@ -54,3 +56,59 @@ def test_a_copy_bears_the_name_of_the_averaging_class_that_made_it(tmp_path: Pat
     rows = copies(tmp_path, 0.5)
     assert {row["name"] for row in rows} == {"ModelEMA.module"}
     assert all((row["moved"] > 0) == (row["writes"] > 0) for row in rows)
+
+
+EVALUATED = """
+import copy
+import torch
+
+torch.manual_seed(0)
+
+class ModelEMA:
+    def __init__(self, model):
+        self.shadow = copy.deepcopy(model).requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model):
+        for mine, theirs in zip(self.shadow.parameters(), model.parameters()):
+            mine.lerp_(theirs, 0.05)
+
+    def copy_to(self, model):
+        for mine, theirs in zip(self.shadow.parameters(), model.parameters()):
+            theirs.data.copy_(mine.data)
+
+def train():
+    truth = torch.randn(8, 1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    average, optimizer = ModelEMA(model), torch.optim.Adam(model.parameters(), 0.01)
+    for step in range(60):
+        x = torch.randn(32, 8)
+        loss = (model(x) - x @ truth).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        average.update(model)
+        if step % 15 == 14:
+            kept = copy.deepcopy(model.state_dict())
+            average.copy_to(model)
+            model.eval()
+            with torch.no_grad():
+                x = torch.randn(64, 8)
+                print((model(x) - x @ truth).square().mean().item())
+            model.train()
+            AFTER
+
+train()
+"""
+
+
+@pytest.mark.parametrize(("after", "found"), [("pass", [15]), ("model.load_state_dict(kept)", [])])
+def test_a_training_that_goes_on_from_its_average_is_named(tmp_path: Path, after: str, found: list[int]) -> None:
+    script, run = tmp_path / "train.py", tmp_path / "run"
+    script.write_text(EVALUATED.replace("AFTER", after))
+    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(script)]
+    forked.run(command, check=True, capture_output=True)
+    with Trace(run) as trace:
+        causes = [cause for cause in diagnose(trace).causes if cause.name == "trained-from-average"]
+    assert [cause.step for cause in causes] == found
+    assert all(cause.severity == "error" for cause in causes)
