@@ -51,12 +51,14 @@ class Numbering(NamedTuple):
 class _Known:
     """Numberings of one attribute of one class so far, and the loaders that have each."""
 
-    __slots__ = ("loaders", "numbers")
+    __slots__ = ("loaders", "numbers", "use")
 
     def __init__(self) -> None:
         self.numbers: list[dict[int, int]] = []
         """Hash of a name → its number."""
         self.loaders: list[list[int]] = []
+        self.use: dict[str, bool] | None = None
+        """What the source says, read when two numberings disagree first."""
 
 
 class ClassNumbers(Watch):
@@ -103,6 +105,11 @@ class ClassNumbers(Watch):
             moved = [name for name in mine.names if other.get(hash(name), numbers[hash(name)]) != numbers[hash(name)]]
             if not moved:
                 continue
+            if known.use is None:
+                known.use = {
+                    "used": gives_numbers(mine.owner, mine.attribute, places=mine.places),
+                    "looked_up": looked_up_elsewhere(mine.owner, mine.attribute),
+                }
             self.session.rows.event(
                 "numbered-apart",
                 f"{mine.path} numbers names otherwise than in an earlier loader",
@@ -120,8 +127,7 @@ class ClassNumbers(Watch):
                     "other_entries": len(other),
                     "shared": sum(hash(name) in other for name in mine.names),
                     "moved": len(moved),
-                    "used": gives_numbers(mine.owner, mine.attribute, places=mine.places),
-                    "looked_up": looked_up_elsewhere(mine.owner, mine.attribute),
+                    **known.use,
                 },
             )
 
