@@ -42,6 +42,7 @@ from .watches.buffers import BufferWatch
 from .watches.changed_datasets import ChangedDatasets
 from .watches.checkpoints import CheckpointWatch
 from .watches.child_processes import ChildrenWatch
+from .watches.class_numbers import ClassNumbers
 from .watches.collectives import CollectiveWatch
 from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
@@ -151,6 +152,7 @@ class Attachment:
             TargetLookupsWatch(session),
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
+            ClassNumbers(session, self.loaders),
             WorkerRandomness(session, self.loaders),
             StaleWorkers(session, self.loaders),
             DebugModes(session),
