@@ -155,7 +155,8 @@ def _read(name: str, made: ast.Assign, loop: ast.For, scope: ast.AST) -> bool:
     own = {id(node) for node in ast.walk(made)}
     inner = [n for n in ast.walk(loop) if n is not loop and isinstance(n, ast.For | ast.While) and made in ast.walk(n)]
     begin = min((n.lineno for n in inner), default=made.lineno)
-    bound = [n for n in ast.walk(scope) if _binds(n, name) and n is not loop]
+    nodes = (n for n in ast.walk(scope) if isinstance(n, ast.stmt | ast.expr) and n is not loop)
+    bound = [n for n in nodes if _binds(n, name)]
     later = {id(n) for f in ast.walk(scope) if isinstance(f, _LATER) and f is not scope for n in ast.walk(f)}
     elsewhere = {id(n) for b in bound for n in ast.walk(b) if b.lineno > (loop.end_lineno or loop.lineno)}
     return any(
