@@ -56,6 +56,7 @@ from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
 from .watches.mask_fills import MaskFillsWatch
 from .watches.measuring_way import MeasuringWay
+from .watches.misread_options import OptionWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
@@ -144,6 +145,7 @@ class Attachment:
             WarningWatch(session),
             CompilationWatch(session),
             MetricsWatch(session),
+            OptionWatch(session),
             ChildrenWatch(session, self.exception, self.interrupted, self.close),
             RecalibrationWatch(session, self.forward),
             CheckpointWatch(session, optimizers),

@@ -53,7 +53,7 @@ class Discarded(NamedTuple):
     target: str
     """What stays as it is."""
     reason: str = "computed"
-    """computed, not_called, compared or signed."""
+    """computed, not_called, compared, signed or rebound."""
     called: str = ""
     method: bool = False
     """Whether what is called is a method of the tensor, not a function of torch."""

@@ -1,4 +1,5 @@
-"""Mistakes that can be read in a script's source: what is left lying, one module several times, kept aliases, detached terms."""
+"""Mistakes that can be read in a script's source: what is left lying or bound anew, one module several times, kept aliases,
+detached terms."""
 
 import ast
 import linecache
@@ -10,9 +11,13 @@ from typing import NamedTuple
 from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, may_lose
+from .rebound_parameters import may_rebind, rebound
 from .source_nodes import dotted, shown_in
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
+
+_READERS = (may_lose, may_keep, may_detach, may_rebind, _LISTED.search)
+"""What finds a text worth a parse."""
 
 _LARGEST = 300_000
 """Letters of a file: a parse takes half a second for each million."""
@@ -43,7 +48,7 @@ class Slips(NamedTuple):
 def slips(file: str) -> Slips:
     """What a file holds; nothing where it cannot be read, is no Python, or is very large."""
     text = "".join(linecache.getlines(file))
-    if len(text) > _LARGEST or not (may_lose(text) or may_keep(text) or may_detach(text) or _LISTED.search(text)):
+    if len(text) > _LARGEST or not any(worth(text) for worth in _READERS):
         return Slips()
     try:
         tree = ast.parse(text)
@@ -75,6 +80,8 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 bound.setdefault(function, set()).add(dotted(node))
             case _:
                 pass
+    left += rebound(tree, text)
+    left.sort(key=lambda slip: slip.line)
     kept, detached = tuple(kept_aliases(tree, text)), tuple(detached_terms(tree, text))
     return Slips(tuple(left), tuple(again), kept, detached, tuple(sorted(called)) if left or detached else ())
 
@@ -96,4 +103,6 @@ def _nodes(node: ast.AST, function: str) -> Iterator[tuple[ast.expr | ast.stmt, 
         if isinstance(child, ast.expr | ast.stmt):
             yield child, function
         inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        if inside == "__init__" and isinstance(node, ast.ClassDef):
+            inside = node.name  # it is called by the name of its class
         yield from _nodes(child, inside)

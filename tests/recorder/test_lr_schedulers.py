@@ -1,9 +1,14 @@
 """When the script steps a scheduler, and what it sets."""
 
 import json
+import sys
 import warnings
+from pathlib import Path
 
+import forked
+import pytest
 import torch
+from firstfault.analyzer import Trace, diagnose
 from torch import nn
 
 
@@ -46,3 +51,38 @@ def test_one_that_steps_before_the_optimizer_is_marked(train) -> None:
 
     done = train(model, lambda step: model(torch.randn(3, 4)).square().mean(), optimizer=optimizer, before=first)
     assert [row["before_optimizer"] for row in done.rows("schedulers")] == [True] * 7
+
+
+ACCUMULATED = """
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x = torch.randn(168, 8)
+loader = DataLoader(TensorDataset(x, x[:, :1] * 2), batch_size=4, shuffle=True)
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+scheduler = CosineAnnealingLR(optimizer, {planned})
+for epoch in range(3):
+    for i, (a, b) in enumerate(loader):
+        (nn.functional.mse_loss(model(a), b) / 4).backward()
+        if i % 4 == 3:
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("planned", "named"), [("3 * len(loader)", True), ("3 * len(loader) // 4", False)])
+def test_a_schedule_that_is_planned_in_batches_which_a_step_joins_is_named(
+    tmp_path: Path, planned: str, named: bool
+) -> None:
+    (tmp_path / "script.py").write_text(ACCUMULATED.replace("{planned}", planned))
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", tmp_path / "run", tmp_path / "script.py"]
+    assert forked.run(command, cwd=tmp_path).returncode == 0
+    with Trace(tmp_path / "run") as trace:
+        found = [c.message for c in diagnose(trace).causes if c.name == "scheduler-stepped-too-rarely"]
+    assert bool(found) == named
+    assert all("one for each of the 4 backward passes" in message for message in found)

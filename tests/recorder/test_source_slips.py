@@ -288,3 +288,85 @@ def test_a_detached_term_of_what_trains_is_named(tmp_path):
     rows, causes = _events(tmp_path, attend="pass", blocks="Block(8)", loop=loop)
     assert [row[0] for row in rows] == ["term-detached"]
     assert causes[0] == "loss-term-without-effect"
+
+
+REBOUND = """
+import torch
+from torch import nn
+
+class Average:
+    def __init__(self, model, mean, decay=0.9):
+        self.decay = decay
+        self.own, self.mean = model, mean
+        self.params = list(model.state_dict().values())
+        self.averages = list(mean.state_dict().values())
+        {begin}
+    def update(self):
+        {update}
+
+torch.manual_seed(0)
+model, mean = nn.Linear(8, 1), nn.Linear(8, 1)
+average = Average(model, mean)
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+for step in range(8):
+    x = torch.randn(8, 8)
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x[:, :1]).backward()
+    optimizer.step()
+    average.update()
+"""
+
+
+def test_a_loop_over_parameters_that_only_binds_its_variable_is_told(tmp_path: Path) -> None:
+    rows, causes = _events(
+        tmp_path,
+        REBOUND,
+        begin="""for p, q in zip(self.params, self.averages):
+            q = p""",
+        update="""for p, q in zip(self.own.parameters(), self.mean.parameters()):
+            q = q * self.decay + p * (1 - self.decay)""",
+    )
+
+    assert [row[0::3] for row in rows] == [("result-discarded", "script.py:12"), ("result-discarded", "script.py:15")]
+    assert causes[0] == "result-discarded"
+
+
+def test_a_loop_over_parameters_that_copies_or_adds_in_place_is_none(tmp_path: Path) -> None:
+    rows, causes = _events(
+        tmp_path,
+        REBOUND,
+        begin="""for p, q in zip(self.params, self.averages):
+            q.copy_(p)""",
+        update="""with torch.no_grad():
+            for p, q in zip(self.own.parameters(), self.mean.parameters()):
+                q *= self.decay
+                q += p * (1 - self.decay)""",
+    )
+
+    assert rows == []
+    assert "result-discarded" not in causes
+
+
+@pytest.mark.parametrize(
+    ("loop", "found"),
+    [
+        ("for p in model.parameters():\n        p = p * 0.9", "p.data.copy_(p * 0.9)"),
+        ("for p in model.parameters():\n        p = p.data.clamp(-1, 1)", "p.data.copy_(p.data.clamp(-1, 1))"),
+        ("for n, p in model.named_parameters():\n        p = torch.clamp(p, -1, 1)", "p.data.copy_(torch.clamp(p, -1, 1))"),
+        ("for (n, p), q in zip(model.named_parameters(), old):\n        p = q.data", "p.data.copy_(q.data)"),
+        ("for p in model.parameters():\n        p = p * 0.9\n    for p in old:\n        print(p)", "p.data.copy_(p * 0.9)"),
+        ("for p in model.parameters():\n        p.data = p * 0.9", None),
+        ("for p in model.parameters():\n        p = p * 0.9\n        total += p.sum()", None),
+        ("for p in model.parameters():\n        p = p * 0.9\n    print(p)", None),
+        ("for p in model.parameters():\n        p = p.cuda()", None),
+        ("for p in model.parameters():\n        p = p.mul_(0.9)", None),
+        ("for p in model.parameters():\n        p = reduced(p * 2)", None),
+        ("for p in model.parameters():\n        while p.sum() > 1:\n            p = p * 0.9", None),
+        ("for n, p in model.state_dict():\n        p = p * 0.9", None),
+        ("for n, p in model.named_parameters():\n        n = n * 2", None),
+        ("for p in model.parameters():\n        hooks.append(lambda: p)\n        p = p * 0.9", None),
+    ],
+)  # fmt: skip
+def test_what_a_loop_over_parameters_binds_and_nothing_reads_is_found(loop: str, found: str | None) -> None:
+    text = f"def f(model, total, hooks):\n    old = list(model.parameters())\n    {loop}\n"
+    assert [s.meant for s in slips_of(ast.parse(text), text).discarded] == ([found] if found else [])
