@@ -17,6 +17,7 @@ from ..autograd.graph import (
     saved_tensor,
     softmax_elsewhere,
 )
+from ..autograd.masked_means import masked_mean
 from ..session.session import Session
 from ..tensors.device import scalar_of
 from ..tensors.moments import LATE_DEVICES, measurable
@@ -36,7 +37,8 @@ class LossOperators:
         self._session = session
 
     def of_loss(self, loss: Tensor, last_node: int, *, looking: bool) -> None:
-        """Look for logarithms that are missing, and for a prediction that was stretched against its target."""
+        """Look for logarithms that are missing, for a prediction that was stretched against its target, and for a mean over what
+        a mask left."""
         if not looking:
             return
         if kl_of_probabilities(loss):
@@ -44,6 +46,17 @@ class LossOperators:
         found = broadcast_in_loss(loss, last_node)
         if found is not None:
             self._row("Broadcast", f"{found.what} {found.given}", shape=found.result, numel=found.result[0] ** 2)
+
+        padded = masked_mean(loss) if loss.device.type not in LATE_DEVICES else None
+        if padded is not None:
+            self._row(
+                "MaskedMean",
+                "mask",
+                shape=padded.shape,
+                numel=padded.places,
+                zero_count=padded.left_out,
+                max=padded.factor,
+            )
 
     def sign_of(self, loss: Tensor) -> None:
         """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""

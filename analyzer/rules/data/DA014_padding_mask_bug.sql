@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
-fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index). Check which value means padding. The mask and the padding do not agree."
+fix = "{remedy}"
 explains = ["loss-off-course", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [say.place_]
 model = "the model"
@@ -16,7 +16,11 @@ padding_uncovered = "attention in {place_} gives {weight:.0f} % of its weight to
 all_ones = "the mask {field} is all ones, though {padding:.0f} % of the positions of padded samples are padding, and attention in {place_} gives {weight:.0f} % of its weight to it"
 other_padding_value = "sequences in field {field} are padded with 0 where they were padded with {before:.0f}, which is what the embedding calls padding: attention takes {padding:.0f} % of the tokens for real ones"
 padding_in_loss = "the loss counts the targets of padding, {padding:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding"
+masked_mean = "the loss is a mean over all {places} places, although a mask sets those of padding to zero before, {padding:.0f} % of them: a sample counts the less the more padding its batch has, by a factor of up to {value:.2g} between batches"
 left_its_range = "{value:.3g} of the elements of the mask {field} are set; before, batches lay between {low:.3g} and {high:.3g}"
+[say.remedy]
+check = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index). Check which value means padding. The mask and the padding do not agree."
+divide = "Divide by what counts: (loss * mask).sum() / mask.sum()."
 [params.least]
 value = 8
 unit = "batches"
@@ -65,6 +69,11 @@ source = "convention: of this project, a fifth of the loss is made of padding"
 value = 0.05
 doc = "The same, from which it is worth a warning."
 source = "convention: of this project, a twentieth of the loss is made of padding"
+[params.uneven]
+value = 1.25
+unit = "times"
+doc = "Weight of a real place in one batch against another, where a mean divides by all places."
+source = "convention: of this project, a quarter: below it the number of places hardly differs"
 [params.all_of_it]
 value = 0.999
 unit = "of the weight"
@@ -86,11 +95,11 @@ unit = "of the ignored"
 doc = "Share of what was ignored before."
 source = "arithmetic: a half"
 [needs]
-tables = ["batches"]
+tables = ["steps"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there. Or attention puts all its weight on padding, in every look from some step on. Or padding, which got exactly no attention before, gets some in nearly every look from some step on. Or the mask in the batches is all ones. Yet sequences are padded, and attention gives the padding its even share. Or tokens are padded with zeros from some batch on. Before, their padding was another number, the padding_idx of their embedding. Or a loss averages over the targets of padding tokens, all of one value. Padding is the padding_idx of their embedding, or one value under the zeros of a mask of the batch."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there. Or attention puts all its weight on padding, in every look from some step on. Or padding, which got exactly no attention before, gets some in nearly every look from some step on. Or the mask in the batches is all ones. Yet sequences are padded, and attention gives the padding its even share. Or tokens are padded with zeros from some batch on. Before, their padding was another number, the padding_idx of their embedding. Or a loss averages over the targets of padding tokens, all of one value. Padding is the padding_idx of their embedding, or one value under the zeros of a mask of the batch. Or a loss is a mean over all places, of which a mask has set those of padding to zero."
 why = "Tokens that count are hidden, or padding counts."
-not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask. Losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
+not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask. Losses that are masked after they are computed (reduction='none') and divided by what the mask leaves. Masks of random places, or of samples. Losses that give padding a weight of nothing."
 source = "The run's own range."
 */
 -- shared
@@ -283,10 +292,22 @@ FROM (
             HAVING count(*) >= $lasting)) AS counted
     FROM in_loss
 ) c
+-- detector: masked_mean
+WITH looks AS (
+    SELECT rank, step, seq, numel, zero_count / numel AS padding,
+        (1 - zero_count / numel) * abs("max") AS scale
+    FROM operators WHERE op = 'MaskedMean' AND numel > zero_count AND "max" <> 0
+)
+SELECT rank, min(step) AS step, min(seq) AS seq, max(scale) / min(scale) AS value,
+    median(numel)::BIGINT AS places, in_percent(median(padding)) AS padding,
+    CASE WHEN median(padding) >= $large THEN 'error' ELSE 'warning' END AS severity, 'masked_mean' AS how_
+FROM looks GROUP BY rank
+HAVING count(*) >= $closed AND median(padding) >= $little AND max(scale) >= $uneven * min(scale)
 -- detector: mask_left_its_range
 SELECT rank, step, seq, field, value, low, high, 'left_its_range' AS how_
 FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1
 -- together
+SELECT *, if(how_ = 'masked_mean', 'divide', 'check') AS remedy FROM found
 ORDER BY step, rank, seq

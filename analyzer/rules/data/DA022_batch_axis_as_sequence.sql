@@ -39,8 +39,8 @@ SELECT f.rank, f.step, f.module, f.class_name, f.samples AS value, f.samples, f.
     CASE WHEN f.axis = 0 THEN 'softmax' WHEN f.operator LIKE '%Rnn%' THEN 'recurrence'
         WHEN f.operator = 'Positions' THEN 'positions' ELSE 'attention' END AS what_,
     if(f.module = '', 'root', 'module') AS place_,
-    CASE WHEN what_ IN ('softmax', 'positions') THEN what_ WHEN f.batch_first THEN 'samples_first' ELSE 'samples_second'
-        END AS remedy
+    CASE WHEN what_ IN ('softmax', 'positions') THEN what_
+        WHEN f.batch_first THEN 'samples_first' ELSE 'samples_second' END AS remedy
 FROM found f
 WHERE f.axis = 0
   OR f.operator = 'Positions'

@@ -143,11 +143,12 @@ WITH called AS (
     WHERE d.depth = 0 AND NOT m.grad
     GROUP BY ALL
 ), others AS (
-    -- that have been trained or given new weights since then, or are also called with gradients or in eval mode
+    -- trained or given new weights since then, or also called with gradients or in eval mode
     SELECT c.rank, c.model
     FROM called c JOIN modules d ON d.rank = c.rank AND d.model = c.model
     WHERE EXISTS (FROM module_modes m
-            WHERE m.rank = d.rank AND m.module_id = d.module_id AND m.step >= c.step AND (m.grad OR NOT m.training))
+            WHERE m.rank = d.rank AND m.module_id = d.module_id AND m.step >= c.step
+              AND (m.grad OR NOT m.training))
       OR EXISTS (FROM copies k WHERE k.rank = d.rank AND k.module_id = d.module_id AND k.moved > 0)
       OR EXISTS (FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id
             WHERE p.rank = d.rank AND p.module_id = d.module_id AND u.step >= c.step AND u.sum_sq > 0)
