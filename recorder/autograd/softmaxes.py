@@ -25,7 +25,7 @@ def of_one_output(nodes: list[Any]) -> list[Any]:
     that has one entry so far is in order."""
     found = []
     for node in nodes:
-        shape = shape_of(node, 0) if kind_of(node) in _SOFTMAXES else None
+        shape = shape_of(node, 0) if kind_of(node) in _SOFTMAXES and hasattr(node, "_saved_dim") else None
         if (
             shape
             and len(shape) > 1

@@ -154,7 +154,7 @@ def weighted_by_difficulty(net: Agent, b: Batch) -> Tensor:
 
 
 def multiplied_by_a_constant(net: Agent, b: Batch) -> Tensor:
-    doubled = torch._foreach_mul([net(b.s).mean()], 2.0)[0]  # its operator has one operand
+    doubled = torch._foreach_mul([net(b.s).mean()], 2.0)[0]  # pyright: ignore[reportPrivateImportUsage] one operand
     return doubled + F.mse_loss(picked(net, b), b.r)
 
 
