@@ -1,5 +1,6 @@
 """Watches are independent: their order changes no row, and each can be left out by its name."""
 
+import argparse
 import ast
 import gc
 import importlib.util
@@ -71,13 +72,16 @@ class Reader(nn.Module):
         return self.head(nn.functional.dropout(x, 0.1))
 
 
-def train(run: Path, **options) -> list[float]:
+def train(run: Path, **chosen) -> list[float]:
     """A training in which most watches have something to say."""
     losses, kept = [], []
-    with warnings.catch_warnings(), Recorder(run, budget="off", **options):
+    with warnings.catch_warnings(), Recorder(run, budget="off", **chosen):
         warnings.simplefilter("default")
         warnings.filterwarnings("ignore", ".*inputs have requires_grad=True|.*_reentrant")
         torch.manual_seed(0)
+        options = argparse.ArgumentParser()
+        options.add_argument("--amp", type=bool)
+        options.parse_args(["--amp", "no"])
         model = Reader()
         average = torch.optim.swa_utils.AveragedModel(model)
         optimizer = torch.optim.AdamW(model.parameters(), 0.01)
