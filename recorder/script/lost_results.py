@@ -33,12 +33,14 @@ _WORDS = (
     *(re.compile(rf"\.{name}[ \t]*==") for name in sorted(_SET)),
     *(re.compile(rf"{key}[\"']\][ \t]*==") for key in sorted(_SET_BY_KEY)),
     re.compile(r"=\+[ \t]"),
+    re.compile(r"\.state_dict\([^)\n]"),
 )
 """Without anchors, and not in one: so each is found by its letters, many times as fast as the beginnings of lines."""
 
 _BEGINS = re.compile(
     rf"^[ \t]+[\w.\[\]\"']+(?:\.(?:{'|'.join(sorted(_COMPUTE))})\(|\.(?:{'|'.join(sorted(_CALLED))})[ \t]*(?:#[^\n]*)?$"
-    rf"|(?:\.(?:{'|'.join(sorted(_SET))})|\[[\"'](?:{'|'.join(sorted(_SET_BY_KEY))})[\"']\])[ \t]*==|[ \t]*=\+[ \t])",
+    rf"|(?:\.(?:{'|'.join(sorted(_SET))})|\[[\"'](?:{'|'.join(sorted(_SET_BY_KEY))})[\"']\])[ \t]*==|[ \t]*=\+[ \t]"
+    r"|\.state_dict\([^)\n])",
     re.MULTILINE,
 )
 
@@ -53,7 +55,7 @@ class Discarded(NamedTuple):
     target: str
     """What stays as it is."""
     reason: str = "computed"
-    """computed, not_called, compared, signed or rebound."""
+    """computed, not_called, compared, signed, loads_nothing or rebound."""
     called: str = ""
     method: bool = False
     """Whether what is called is a method of the tensor, not a function of torch."""
@@ -66,11 +68,20 @@ def may_lose(text: str) -> bool:
     return any(word.search(text) for word in _WORDS) and bool(_BEGINS.search(text))
 
 
-def discarded(node: ast.stmt, function: str, lines: Sequence[str], known: Collection[str]) -> Discarded | None:
-    """What a statement leaves lying; None for one that does something. ``known`` has a value before it in its function."""
+def discarded(
+    node: ast.stmt, function: str, lines: Sequence[str], known: Collection[str], states: Collection[str] = ()
+) -> Discarded | None:
+    """What a statement leaves lying; None for one that does something. ``known`` has a value before it in its function,
+    ``states`` one that a state_dict() gave."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if name in _COMPUTE:
             return _computed(call, target, name, function, lines)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="state_dict")) as call) if _is_place(held):
+            state = _only_argument(call)
+            if state is not None and (is_state(state) or dotted(state) in states):
+                target, text = shown_in(held, lines), shown_in(call, lines)
+                meant = f"{target}.load_state_dict({shown_in(state, lines)})"
+                return Discarded(node.lineno, function, text, target, "loads_nothing", "state_dict", meant=meant)
         case ast.Expr(value=ast.Attribute(value=held, attr=name) as named) if name in _CALLED and _is_place(held):
             text = shown_in(named, lines)
             return Discarded(node.lineno, function, text, shown_in(held, lines), "not_called", name, meant=f"{text}()")
@@ -87,6 +98,17 @@ def discarded(node: ast.stmt, function: str, lines: Sequence[str], known: Collec
         case _:
             pass
     return None
+
+
+def is_state(node: ast.expr) -> bool:
+    """Whether it is the result of a state_dict(), or of a copy of it."""
+    return any(isinstance(part, ast.Attribute) and part.attr == "state_dict" for part in ast.walk(node))
+
+
+def _only_argument(call: ast.Call) -> ast.expr | None:
+    if len(call.args) + len(call.keywords) != 1 or any(k.arg != "destination" for k in call.keywords):
+        return None
+    return call.args[0] if call.args else call.keywords[0].value
 
 
 def _computed(call: ast.Call, target: ast.expr, name: str, function: str, lines: Sequence[str]) -> Discarded | None:

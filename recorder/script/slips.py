@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
-from .lost_results import Discarded, discarded, may_lose
+from .lost_results import Discarded, discarded, is_state, may_lose
 from .rebound_parameters import may_rebind, rebound
 from .source_nodes import dotted, shown_in
 
@@ -62,13 +62,15 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
     lines = text.split("\n")
     shown = {id(statement) for statement in tree.body}  # a notebook shows the value of a cell's last statement
     left, again, called = list[Discarded](), list[Repeated](), set[tuple[str, str]]()
-    bound: dict[str, set[str]] = {}
+    bound, states = dict[str, set[str]](), dict[str, set[str]]()
     for node, function in _nodes(tree, "<module>"):
         match node:
             case ast.Expr() | ast.Assign() if id(node) not in shown or isinstance(node, ast.Assign):
-                found = discarded(node, function, lines, bound.get(function, ()))
+                found = discarded(node, function, lines, bound.get(function, ()), states.get(function, ()))
                 if found is not None:
                     left.append(found)
+                elif isinstance(node, ast.Assign) and is_state(node.value):
+                    states.setdefault(function, set()).update(dotted(target) for target in node.targets)
             case ast.BinOp(left=ast.List(elts=[ast.Call(func=made) as element]), op=ast.Mult()) if dotted(made):
                 name = dotted(made).rpartition(".")[2]
                 again.append(Repeated(node.lineno, shown_in(node, lines), name, shown_in(element, lines)))

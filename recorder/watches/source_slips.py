@@ -29,6 +29,7 @@ _LEFT = {
     "not_called": "is named and not called",
     "compared": "compares and assigns nothing",
     "signed": "throws the earlier value away",
+    "loads_nothing": "gives the weights and loads none",
     "rebound": "only binds the variable of a loop anew",
 }
 """Why a statement does not do what it says, in words of the event."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
+from firstfault.recorder.script.lost_results import may_lose
 from firstfault.recorder.script.slips import slips, slips_of
 
 SCRIPT = """
@@ -370,3 +371,27 @@ def test_a_loop_over_parameters_that_copies_or_adds_in_place_is_none(tmp_path: P
 def test_what_a_loop_over_parameters_binds_and_nothing_reads_is_found(loop: str, found: str | None) -> None:
     text = f"def f(model, total, hooks):\n    old = list(model.parameters())\n    {loop}\n"
     assert [s.meant for s in slips_of(ast.parse(text), text).discarded] == ([found] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("ema.state_dict(model.state_dict())", "ema.load_state_dict(model.state_dict())"),
+        ("ema.state_dict(destination=model.state_dict())", "ema.load_state_dict(model.state_dict())"),
+        ("ema.net.state_dict(best)", "ema.net.load_state_dict(best)"),
+        ("ema.state_dict(destination=collected, prefix='ema.')", None),
+        ("ema.state_dict(destination=collected)", None),
+        ("best = ema.state_dict(best)", None),
+        ("ema.state_dict()", None),
+        ("ema.load_state_dict(best)", None),
+    ],
+)
+def test_weights_that_are_given_out_and_not_loaded_are_found(line: str, found: str | None) -> None:
+    text = f"""def restore(ema, model):
+    best = copy.deepcopy(model.state_dict())
+    collected = {{}}
+    {line}
+"""
+    assert may_lose(text) or found is None
+    told = [slip for slip in slips_of(ast.parse(text), text).discarded if slip.reason == "loads_nothing"]
+    assert [slip.meant for slip in told] == ([] if found is None else [found])

@@ -124,9 +124,11 @@ WITH passes AS (
         coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
             ORDER BY s.step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS window_
     FROM steps s
-    LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
+    -- what an autoencoder is given is its target as well
+    LEFT JOIN (SELECT rank, step,
+            coalesce(min(fingerprint) FILTER (role = 'input'), min(fingerprint)) AS fingerprint
         FROM batches
-        WHERE role = 'input' AND phase <> 'eval' GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
+        WHERE phase <> 'eval' GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
     WHERE s.microbatches >= 1
 ), windows AS (
     -- calls of all rows up to that step: where a row ends, a call that clears may stand in it or in the next
@@ -135,8 +137,9 @@ WITH passes AS (
         regexp_replace(string_agg(calls, '' ORDER BY step), 's[^s]*$', '') AS calls
     FROM passes
     GROUP BY rank, window_
-    -- nothing between them went unseen, and the optimizer has stepped at the end
+    -- nothing between them went unseen, nor what came before, and the optimizer has stepped at the end
     HAVING max(step) - min(step) + 1 = count(*) AND arg_max(stepped, step)
+        AND (min(step) = 0 OR (rank, min(step) - 1) IN (SELECT (rank, step) FROM steps WHERE stepped))
 ), counted AS (
     SELECT *, len(regexp_replace(calls, '[^b]', '', 'g')) AS passes,
         len(regexp_replace(regexp_extract(calls, '^(.*)z', 1), '[^b]', '', 'g')) AS cleared,

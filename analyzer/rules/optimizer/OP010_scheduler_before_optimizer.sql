@@ -68,11 +68,15 @@ FROM (
         SELECT k.*, o.n, o.calls, o.optimizer_steps,
             lag(o.n) OVER (PARTITION BY k.rank, k.scheduler_id ORDER BY k.step) AS n_before
         FROM schedulers k LEFT JOIN (
-            SELECT rank, step, optimizer_id, calls, row_number() OVER w AS n,
-                count(*) OVER (PARTITION BY rank, optimizer_id) AS optimizer_steps
-            FROM steps
-            WHERE stepped AND optimizer_id IS NOT NULL
-            WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
+            SELECT s.rank, s.step, s.optimizer_id, s.calls,
+                row_number() OVER w
+                    + coalesce(sum(u.steps) FILTER (u.step < s.step), 0) AS n,
+                count(*) OVER (PARTITION BY s.rank, s.optimizer_id)
+                    + coalesce(sum(u.steps), 0) AS optimizer_steps
+            FROM steps s LEFT JOIN unwatched_steps u ON u.rank = s.rank
+            WHERE s.stepped AND s.optimizer_id IS NOT NULL
+            GROUP BY s.rank, s.step, s.optimizer_id, s.calls
+            WINDOW w AS (PARTITION BY s.rank, s.optimizer_id ORDER BY s.step)
         ) o ON o.rank = k.rank AND o.step = k.step AND o.optimizer_id = k.optimizer_id
         WHERE k.steps > 0
     ) c

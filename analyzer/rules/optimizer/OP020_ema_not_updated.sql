@@ -115,7 +115,7 @@ source = "convention: of this project, a tenth: statistics of one data set diffe
 [needs]
 tables = ["copies", "steps"]
 [doc]
-what = "A copy that followed the model softly stops for good while the model goes on. Softly means that it moved often and never became equal. Or a copy has never moved at all. It is named after averaging, or, within the model, teacher or target encoder. Or it is torch's AveragedModel and was used. Or a teacher was copied from the model before anything was trained, or loaded, and is used to the end. Or any copy is written to step after step without a single number changing. Or a copy was overwritten at equal intervals, is overwritten no more and is still used. Or it follows a model that no longer changes and is no longer used. Another model of its kind is trained. Or its weights follow while its batch norm's running statistics stay as they were copied, and it is evaluated. As a warning: a second model is named a target and never followed."
+what = "A copy that followed the model softly stops for good while the model goes on. Softly means that it moved often and never became equal. Or a copy has never moved at all. It is named after averaging, or, within the model, teacher or target encoder. Or it is torch's AveragedModel and was used. Or a teacher was copied from the model before anything was trained, or loaded, and is used to the end. Or any copy is written to step after step without a single number changing. Or a copy was overwritten at equal intervals, is overwritten no more and is still used. Or it follows a model that no longer changes and is no longer used. Another model of its kind is trained. Or its weights follow while its batch norm's running statistics stay as they were copied, and it is evaluated. Or one of several target networks never followed, and the others did. As a warning: a second model is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
 not_this = "Target networks and best-model copies that are overwritten now and then. Teachers and reference models that are no part of the trained model and were made of trained weights. They never follow. Models that are filled from an average for an evaluation. Stochastic weight averaging that begins late and is not used before. Averages whose statistics are set again before they are used or that run in train mode. Averages that are loaded into the model and done with. Weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
@@ -294,9 +294,14 @@ WITH successors AS (
                 WHERE c.rank = ends.rank
                   AND c.module_id = ends.module_id
                   AND c.step >= $mostly * ends.last_step) AS untrained,
-        regexp_matches(name, '(^|[^a-z])(target|tgt)(s|_?net(work)?|_?model|_?q|_?critic)?[0-9]*([^a-z]|$)',
+        regexp_matches(name,
+            '(^|[^a-z])(target|tgt)(s|_?net(work)?|_?model|_?q|_?critic|_?actor|_?policy)?[0-9]*([^a-z]|$)',
             'i')
-            AND NOT regexp_matches(name, 'encoder|decoder|embed|lang', 'i') AS target
+            AND NOT regexp_matches(name, 'encoder|decoder|embed|lang', 'i') AS target,
+        -- another target network of this training is written to again and again
+        target AND EXISTS (FROM ends o
+            WHERE o.rank = ends.rank AND o.copy_id <> ends.copy_id AND o.updates >= $never
+              AND regexp_matches(o.name, '(^|[^a-z])(target|tgt)([^a-z]|$)', 'i')) AS forgotten
     FROM ends
 )
 SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
@@ -305,7 +310,8 @@ SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1
         AND c.module_id IS NULL
         OR kind IN ('module', 'part')
         AND NOT n.averaging
-        AND NOT n.untrained THEN 'warning' ELSE 'error' END AS severity,
+        AND NOT n.untrained
+        AND NOT n.forgotten THEN 'warning' ELSE 'error' END AS severity,
         e.* EXCLUDE (rank)
 FROM ends e
 JOIN named n ON n.rank = e.rank AND n.copy_id = e.copy_id
@@ -323,7 +329,7 @@ WHERE updates IS NULL
         AND n.teaching
         OR kind = 'module'
         AND n.target
-        AND total >= $patience
+        AND (total >= $patience OR n.forgotten)
         OR n.untrained))
 -- detector: without_its_statistics
 WITH modes AS (
