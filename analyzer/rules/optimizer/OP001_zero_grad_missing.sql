@@ -118,14 +118,18 @@ HAVING count(*) >= $habit
 WITH turns AS (
     -- zero_grad on another count of microbatches than the step: what the optimizer has used is there again
     -- every k-th time
-    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
-    FROM flagged WHERE carried AND stepped AND optimizers <= 1 AND isfinite(carried_grad_norm)
+    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until, true AS turns_
+    FROM flagged WHERE carried AND stepped AND isfinite(carried_grad_norm)
     GROUP BY rank, optimizer_id, optimizers
     HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
 )
 SELECT * FROM turns t
 WHERE NOT EXISTS (FROM whole a
     WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since)
+  -- beside other optimizers: in between they were cleared
+  AND (optimizers <= 1 OR $habit <= (SELECT count(*) FROM flagged f
+      WHERE f.rank = t.rank AND f.optimizer_id = t.optimizer_id AND f.n BETWEEN t.since AND t.until
+        AND f.carried_grad_norm = 0 AND f.stepped AND f.previous_stepped))
 -- detector: others
 -- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer
 -- then leaves in these parameters is
@@ -152,7 +156,8 @@ SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest,
         max(f.step) AS until_step
 FROM (
-    SELECT rank, optimizer_id, optimizers, since, max(until) AS until, coalesce(foreign_, false) AS foreign_
+    SELECT rank, optimizer_id, optimizers, since, max(until) AS until, coalesce(foreign_, false) AS foreign_,
+        bool_or(turns_) AS turns_
     FROM found
     GROUP BY rank, optimizer_id, optimizers, since, foreign_
 ) w
@@ -160,5 +165,6 @@ JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BE
 GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since, w.foreign_
 HAVING w.optimizers <= 1
     OR w.foreign_
+    OR bool_or(w.turns_)
     OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
 ORDER BY step, rank, optimizer_id
