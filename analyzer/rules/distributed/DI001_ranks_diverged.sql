@@ -4,9 +4,20 @@ name = "ranks-diverged"
 severity = "error"
 phase = "optimizer"
 signal = "sum"
-message = "After step {step} {value} of {all_} parameters are no longer the same on all {ranks} ranks, first {tensor}. From here on the replicas train apart."
+message = "After step {step} {value} of {all_} parameters {what_} on all {ranks} ranks, first {tensor}. {therefore_}"
 fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
 explains = ["loss-off-course", "shuffled-labels", "plateau"]
+[say.what_]
+no_longer = "are no longer the same"
+averaged_apart = "differ, although their gradients are the same"
+[say.therefore_]
+no_longer = "From here on the replicas train apart."
+averaged_apart = "Averaged gradients are applied to different weights: these parameters were never made equal."
+[params.lasting]
+value = 10
+unit = "steps"
+doc = "Steps in all of which a gradient is the same on all ranks, and its parameter never."
+source = "convention: of this project, equal to the last bit by chance is impossible, a short test is not"
 [params.rounding]
 value = 1e-5
 unit = "relative"
@@ -21,11 +32,12 @@ source = "arithmetic: of two nobody knows which"
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 [doc]
-what = "Parameters that were equal on all ranks, or that DistributedDataParallel keeps equal, differ after a step and never meet again. Or parameters were never equal although all ranks have equal gradients in every step. Or they were never equal although one rank had broadcast all of them. Or they were never equal although a DTensor is placed as Replicate. Or they were never equal beside tensor-parallel layers that all ranks feed with the same batches."
+what = "Parameters that were equal on all ranks, or that DistributedDataParallel keeps equal, differ after a step and never meet again. Or parameters were never equal although all ranks have equal gradients in every step. Or some were never equal although their own gradients always were, beside others that each rank has for itself. Or they were never equal although one rank had broadcast all of them. Or they were never equal although a DTensor is placed as Replicate. Or they were never equal beside tensor-parallel layers that all ranks feed with the same batches."
 why = "Averaged gradients are of use only where they are applied to the same weights."
 not_this = "Shards (placed as such, or neither they nor their gradients were ever equal). Experts of each rank's own (all_to_all), ranks that train apart and average their weights now and then, buffers."
 source = "Replicas that start equal and get the same update stay equal to the last bit."
 */
+-- detector: no_longer
 WITH first_ AS (
     SELECT d.step, r.module, r.tensor, d.tensors AS value, r.norm_least, r.norm_most
     FROM divergence_of_ranks d
@@ -49,5 +61,28 @@ WITH first_ AS (
 )
 SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value,
     (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,
-    (SELECT count(DISTINCT rank) FROM steps) AS ranks, f.norm_least, f.norm_most
+    (SELECT count(DISTINCT rank) FROM steps) AS ranks, f.norm_least, f.norm_most,
+    'no_longer' AS what_, what_ AS therefore_
 FROM first_ f
+-- detector: averaged_apart
+WITH same AS (
+    SELECT g.tensor, min(g.step) AS step, any_value(p.module) AS module, min(p.call_order) AS call_order,
+        arg_min(p.norm_least, p.step) AS norm_least, arg_min(p.norm_most, p.step) AS norm_most
+    FROM replicas g
+    JOIN replicas p ON p.tensor = g.tensor AND p.step = g.step AND p.kind = 'parameter'
+    WHERE g.kind = 'gradient' AND g.norm_most > 0 AND NOT p.placed
+      AND g.tensor NOT IN (SELECT tensor FROM shards_by_hand)
+    GROUP BY g.tensor
+    HAVING count(*) >= $lasting AND bool_and(NOT g.differs) AND bool_and(p.differs)
+)
+SELECT min(step) AS step, NULL::INTEGER AS rank, arg_min(module, place_of_call(call_order)) AS module,
+    arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
+    (SELECT count(DISTINCT tensor) FROM replicas WHERE kind = 'parameter') AS all_,
+    (SELECT count(DISTINCT rank) FROM steps) AS ranks, min(norm_least) AS norm_least,
+    max(norm_most) AS norm_most, 'averaged_apart' AS what_, what_ AS therefore_
+FROM same
+WHERE NOT EXISTS (FROM no_longer)
+  AND EXISTS (FROM collectives WHERE starts_with(op, 'all_reduce') OR starts_with(op, 'all_gather'))
+HAVING count(*) > 0
+-- together
+ORDER BY step

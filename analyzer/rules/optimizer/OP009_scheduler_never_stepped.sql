@@ -40,10 +40,12 @@ WITH last AS (
         min(step) AS first, arg_max(lr, step) AS lr
     FROM schedulers GROUP BY rank, scheduler_id
 ), whole AS (
-    SELECT rank, count(*) FILTER (stepped) AS steps_, max(epoch) AS epoch FROM steps GROUP BY rank
+    SELECT rank, optimizer_id, count(*) FILTER (stepped) AS steps_,
+        (SELECT max(e.epoch) FROM steps e WHERE e.rank = steps.rank) AS epoch
+    FROM steps GROUP BY rank, optimizer_id
 ), found AS (
     SELECT l.*, w.steps_, w.epoch, (SELECT by_itself FROM script_ended) AS completed
-    FROM last l JOIN whole w ON w.rank = l.rank
+    FROM last l JOIN whole w ON w.rank = l.rank AND w.optimizer_id = l.optimizer_id
     WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= $seen * w.steps_
 ), busy AS (
     -- stepped, and not without anything left to do for the second half of the run
