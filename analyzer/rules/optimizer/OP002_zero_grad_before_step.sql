@@ -23,6 +23,11 @@ value = 5
 unit = "steps"
 doc = "Steps of the optimizer, all alike, before each of which the gradients of other batches were cleared."
 source = "convention: of this project, as many windows, all alike, are how the loop is written"
+[params.loop]
+value = 4
+unit = "passes"
+doc = "Backward passes before one step from which they are a loop, also beside other optimizers."
+source = "convention: of this project, two or three may be the losses of several networks"
 [params.tails]
 value = 3
 unit = "accumulations"
@@ -120,20 +125,21 @@ WHERE p.cleared_ < p.all_
 -- detector: all_but_the_last_pass
 WITH passes AS (
     -- backward passes by the step of the optimizer that came next
-    SELECT s.rank, s.step, s.stepped, coalesce(s.calls, '') AS calls, s.optimizer_id, i.fingerprint,
+    SELECT s.rank, s.step, s.stepped, coalesce(s.calls, '') AS calls, s.optimizer_id, i.prints,
         coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
             ORDER BY s.step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS window_
     FROM steps s
     -- what an autoencoder is given is its target as well
-    LEFT JOIN (SELECT rank, step,
-            coalesce(min(fingerprint) FILTER (role = 'input'), min(fingerprint)) AS fingerprint
+    LEFT JOIN (SELECT rank, step, coalesce(list(DISTINCT fingerprint) FILTER (role = 'input'),
+            list(DISTINCT fingerprint) FILTER (role = 'target')) AS prints
         FROM batches
-        WHERE phase <> 'eval' GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
+        WHERE phase <> 'eval' AND fingerprint IS NOT NULL
+        GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
     WHERE s.microbatches >= 1
 ), windows AS (
     -- calls of all rows up to that step: where a row ends, a call that clears may stand in it or in the next
     SELECT rank, window_, min(step) AS step, max(optimizer_id) AS optimizer_id,
-        count(DISTINCT fingerprint) AS inputs,
+        len(list_distinct(flatten(list(prints)))) AS inputs,
         regexp_replace(string_agg(calls, '' ORDER BY step), 's[^s]*$', '') AS calls
     FROM passes
     GROUP BY rank, window_
@@ -149,7 +155,7 @@ WITH passes AS (
     -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so
     -- (SAM)
     SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id,
-        min(passes) AS passes
+        min(passes) AS passes, bool_and(inputs >= passes) AS apart
     FROM counted
     GROUP BY rank
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
@@ -158,7 +164,10 @@ WITH passes AS (
 SELECT rank, step, optimizer_id, calls, 'one_pass_of_several' AS saw_, passes AS microbatches,
     NULL AS module, 'error' AS severity
 FROM thrown_away
-WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
+-- the zero_grad of another optimizer clears nothing of this one; so many passes, each of a batch of its own,
+-- are one loop
+WHERE passes >= $loop AND apart
+  OR (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
 -- detector: tails_of_accumulations
 WITH passes AS (
     SELECT rank, step, stepped, microbatches, calls, optimizer_id, grad_norm, skipped_by_scaler,
