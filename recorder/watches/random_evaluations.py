@@ -13,6 +13,7 @@ from torch import nn
 from torch._C import _autograd, _profiler  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
+from torch.nn.modules.dropout import _DropoutNd
 
 from ..session.patches import Patches
 from ..session.registry import ModuleEntry
@@ -47,7 +48,10 @@ class RandomEvaluations(Watch):
         self._step: int | None = None
         self._handles: list[Any] = []
         self._root: nn.Module | None = None
-        self._marks: list[Any] = []
+        self._marks: list[tuple[nn.Module, Any, int]] = []
+        """Modules whose forward is in progress, each with its mark in the profile and its module_id."""
+        self._made = ""
+        """Class of a dropout that the forward made for itself: always in training mode, for eval() does not reach it."""
 
     def listen(self, signals: Signals) -> None:
         """Look whether a model was called for an evaluation."""
@@ -85,17 +89,19 @@ class RandomEvaluations(Watch):
             entry = self.session.catalogue.by_object.get(id(module))
             if entry is None or entry.ref() is not module:
                 return
-            self._root = module
+            self._root, self._made = module, ""
             _start(_CONFIG)
         entry = self.session.catalogue.by_object.get(id(module))
         id_ = -1 if entry is None or module.training else entry.id
-        self._marks.append((module, _begin(f"{_MARK}{id_}")))
+        if isinstance(module, _DropoutNd) and module.training and all(m is not module for m in self._root.modules()):
+            id_, self._made = self._marks[-1][2], type(module).__name__
+        self._marks.append((module, _begin(f"{_MARK}{id_}"), id_))
 
     def _after(self, module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
         if self._root is None or not self._marks:
             return
         while self._marks:
-            marked, mark = self._marks.pop()
+            marked, mark, _ = self._marks.pop()
             _end(mark)
             if marked is module:
                 break
@@ -121,6 +127,7 @@ class RandomEvaluations(Watch):
                 "modules": len({module_id for module_id, _ in found}),
                 "module_ids": sorted({module_id for module_id, _ in found})[:_MOST_NAMED],
                 "looks": self._looks,
+                "made": self._made or None,
             },
         )
 

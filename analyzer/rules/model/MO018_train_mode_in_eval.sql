@@ -20,7 +20,9 @@ frozen_network = "From step {step} on {module} ({class_name}) of the model {mode
 drops_units = "it drops units at random"
 batch_statistics = "it normalises by the batch and updates its running statistics"
 another_result = "its code calls a functional dropout whatever the mode, so the same input gives another result each time"
+made_inside = "its forward makes a {made} for itself, which is always in train mode, so the same input gives another result each time"
 [say.remedy]
+make_once = "Make the {made} in __init__: eval() reaches only the modules that the model holds."
 frozen_network = "Call eval() on this model once, before the training: teacher.eval()."
 call_eval = "Call model.eval() before the evaluation and model.train() after it."
 give_the_mode = "Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if self.training else 0.0. model.eval() alone does not reach the argument of a function."
@@ -53,7 +55,7 @@ source = "arithmetic: a majority is more than a half"
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
 [doc]
-what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout drew random numbers inside a module in eval mode. Or a network that is not trained, such as a teacher, answers in each step in train mode."
+what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout, or one that a forward makes for itself, drew random numbers inside a module in eval mode. Or a network that is not trained, such as a teacher, answers in each step in train mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
 not_this = "A forward without gradients at every step of the run or of a stage by what is trained itself (a generator, sampling), or by an average of it. One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A pass in train mode before the evaluation in eval mode, which sets the statistics of batch norm. A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
@@ -119,6 +121,7 @@ WHERE NOT m.grad
 -- detector: functional_dropout
 WITH functional AS (
     SELECT e.rank, e.step, e.module_id, json_extract_string(e.detail, '$.operator') AS operator,
+        json_extract_string(e.detail, '$.made') AS made,
         json_extract(e.detail, '$.modules')::INT - 1 AS others
     FROM events e WHERE e.event = 'random-evaluation'
       AND NOT EXISTS (SELECT 1
@@ -133,7 +136,8 @@ WITH functional AS (
 )
 SELECT u.rank, u.step, NULL::INTEGER AS seq, d.module, d.class_name, u.step AS next, true AS value, u.others,
     CASE WHEN u.others > 0 THEN 'random_as_others' ELSE 'random' END AS how_,
-    'evaluation' AS what_, 'another_result' AS consequence_, 'give_the_mode' AS remedy
+    'evaluation' AS what_, if(u.made IS NULL, 'another_result', 'made_inside') AS consequence_, u.made,
+    if(u.made IS NULL, 'give_the_mode', 'make_once') AS remedy
 FROM functional u JOIN modules d ON d.rank = u.rank AND d.module_id = u.module_id
 WHERE u.rank NOT IN (SELECT rank FROM in_train_mode)
 -- detector: frozen_network
