@@ -99,8 +99,8 @@ _STEPS_RESUMED = 5
 """Steps of a start from a checkpoint."""
 
 
-_TOTAL = 1.3
-"""Times ``seconds`` that a preflight is to take, 78 of 60: with starts and ends that take longer than told it stays below 90."""
+_TOTAL = 1.2
+"""Times ``seconds`` that a preflight is to take, 72 of 60: with starts and ends that take longer than told it stays below 90."""
 _LEAST = 0.15
 """Of ``seconds`` that a start's steps get where reading the data has taken the time: fewer show nothing."""
 _ENDING_S = 30.0
