@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ..tensors.moments import LATE_DEVICES
 from .graph import nodes_down_to, saved_tensor, shape_of
 
 _COMPARES = {"SubBackward0", "RsubBackward0", "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"}
@@ -68,9 +69,11 @@ def _stretched_by_weights(node: Any) -> Broadcast | None:
 
 def _column_and_row(weights: Tensor) -> bool:
     """Whether a square of weights is a sum of a column and a row. Differences of all pairs of one row are so on purpose."""
-    weights = weights.detach()
     if weights.dim() != 2 or weights.numel() > _MOST_PAIRS or not weights.is_floating_point():
         return False
+    if weights.device.type in LATE_DEVICES:
+        return False  # looking at it makes the host wait
+    weights = weights.detach()
     rounding = _ROUNDING * weights.abs().max()
     down = weights - weights[:1]
     differ = down.abs().max() > rounding

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ..tensors.moments import LATE_DEVICES
 from .graph import dimension, saved_tensor
 from .graph import operator_name as any_name
 
@@ -21,8 +22,6 @@ _FEW = 4
 
 _COMPARES = {"MseLoss", "SmoothL1Loss", "HuberLoss"}
 _MOST_OF_LOSS = 256
-
-_HOST = "cpu"
 
 
 class Part(NamedTuple):
@@ -108,7 +107,7 @@ def _product(part: Part, name: str, first: Any, second: Any) -> list[Part] | Non
         return None
     factor = saved_tensor(part.node, "self" if first is None else "other")
     low = high = None
-    if factor is not None and factor.numel() and factor.device.type == _HOST:
+    if factor is not None and factor.numel() and factor.device.type not in LATE_DEVICES:
         low, high = float(factor.detach().min()), float(factor.detach().max())
         if name == "Div":
             low, high = (1 / high, 1 / low) if low * high > 0 else (None, None)

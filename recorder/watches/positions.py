@@ -125,11 +125,11 @@ def _encoding(module: nn.Module) -> str | None:
     """Name of the buffer of shape (length, 1, features) of a module that has nothing else."""
     if next(module.parameters(recurse=False), None) is not None:
         return None
-    held = [name for name, buffer in module.named_buffers(recurse=False) if buffer.is_floating_point()]
+    held = [(name, buffer.shape) for name, buffer in module.named_buffers(recurse=False) if buffer.is_floating_point()]
     if len(held) != 1:
         return None
-    shape = module._buffers[held[0]].shape  # pyright: ignore[reportOptionalMemberAccess]  # named_buffers leaves None out
-    return held[0] if len(shape) == 3 and shape[1] == 1 and min(shape[0], shape[2]) > 1 else None
+    name, shape = held[0]
+    return name if len(shape) == 3 and shape[1] == 1 and min(shape[0], shape[2]) > 1 else None
 
 
 def _kept(module: nn.Module) -> float:

@@ -1,6 +1,7 @@
 """Positional encodings, along the places of a sample or along the samples of a batch."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -55,9 +56,11 @@ class Net(nn.Module):
     ],
     ids=["along_the_samples", "without_dropout", "along_the_places", "sequence_first"],
 )
-def test_an_encoding_that_goes_along_the_samples_is_told(net: object, told: bool, loader: bool, tmp_path: Path) -> None:
+def test_an_encoding_that_goes_along_the_samples_is_told(
+    net: Callable[[], Net], told: bool, loader: bool, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
-    model = net()  # pyright: ignore[reportCallIssue]
+    model = net()
     tokens, classes = torch.randint(0, 10, (64, 6)), torch.randint(0, 3, (64,))
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     batches = DataLoader(TensorDataset(tokens, classes), 16, shuffle=True) if loader else None
