@@ -72,9 +72,10 @@ def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
     )
     fired: list[Fired] = []
     silent: list[NotEvaluable] = []
+    reasons = {rule.header.code: why_not_evaluable(trace, rule) for rule in rules.rules}
+    trace.look_for(sought for rule in rules.rules if not reasons[rule.header.code] for sought in rule.sought)
     for rule in rules.rules:
-        why = why_not_evaluable(trace, rule)
-        if why:
+        if why := reasons[rule.header.code]:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
             continue
         try:

@@ -63,7 +63,10 @@ def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: RuleSet | 
     with database.filled(_tables(case), *_records(case)) as trace:
         why = why_not_evaluable(trace, rule)
         rows = run_rule(trace, rule) if why is None and "expect" in case else []
-        return Judged(list(_compare(trace, rule, case, why, rows, verdict_of)), rows)
+        problems = list(_compare(trace, rule, case, why, rows, verdict_of))
+        if why is None and not rows and (unsought := trace.rows(rule.select, rule.params)):
+            problems.append(f"seeks rows that are not there, but its SELECT gives {unsought[0]}")
+        return Judged(problems, rows)
 
 
 def _tables(case: Case) -> dict[str, Rows]:

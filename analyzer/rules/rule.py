@@ -67,6 +67,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     rows that holds a reason: reason → the words for it, with the row's values in {braces}. Where the column is null nothing is
     said. The words may name columns that come before theirs in ``say``. The column may hold a list of structs instead, each a
     row with a reason in that column: they are said one after another.
+
+    ``seeks`` are rows without which the SELECT can give none, each as `table: condition` of one row. Where one of them is not
+    there, the rule stays silent, and its SELECT is not run: to plan it costs more than to look.
     """
 
     code: str
@@ -81,6 +84,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     params: dict[str, Param] = {}
     needs: Needs = Needs()
     signals: tuple[str, ...] = ()
+    seeks: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     reach: int | None = None
@@ -105,7 +109,15 @@ class Rule:
     @property
     def sql(self) -> str:
         """The SELECT with its parameters written in, ready for `firstfault sql`."""
-        return re.sub(r"\$([a-z_]+)", lambda m: _literal(self.params[m[1]]), self.select)
+        return self._with_numbers(self.select)
+
+    @property
+    def sought(self) -> list[tuple[str, str]]:
+        """Tables and conditions that ``seeks`` names."""
+        return [(table, self._with_numbers(condition)) for table, _, condition in (s.partition(": ") for s in self.header.seeks)]
+
+    def _with_numbers(self, sql: str) -> str:
+        return re.sub(r"\$([a-z_]+)", lambda m: _literal(self.params[m[1]]), sql)
 
 
 def _literal(value: float | str) -> str:
@@ -163,6 +175,8 @@ def parse_rule(text: str, layer: str, file: str) -> Rule:
         raise RuleError(f"{file}: header is not as it should be: {e}") from e
     if not file.startswith(f"{header.code}_"):
         raise RuleError(f"{file}: named unlike its code {header.code}")
+    if unlike := next((sought for sought in header.seeks if ": " not in sought), None):
+        raise RuleError(f"{file}: seeks {unlike!r}, which is no `table: condition`")
     try:
         return Rule(header, united(select.strip().rstrip(";")), layer, file)
     except ValueError as e:
@@ -210,6 +224,8 @@ def _raised(trace: Trace, known: tuple[str, ...]) -> bool:
 def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
     """Places where the rule fired, first in time first. Raises RuleError with the rule's file on a failing SELECT."""
     try:
+        if not all(trace.may_have(table, condition) for table, condition in rule.sought):
+            return []
         rows = trace.rows(rule.select, rule.params)
     except QueryError as e:
         raise RuleError(f"{rule.file}: {e}") from e
