@@ -24,7 +24,7 @@ from ...schemas.files.manifest import encode_json
 from ..diagnosis.diagnose import diagnose, finding_from_rows
 from ..errors import RuleError
 from ..reading.trace import Trace
-from ..rules.rule import Rule, run_rule, why_not_evaluable
+from ..rules.rule import Rule, run_rule, seeks_in_vain, why_not_evaluable
 from ..rules.thresholds import RuleSet
 from .case_database import CaseDatabase
 from .case_tables import Rows, exit_record, expand, filled, manifest
@@ -64,8 +64,8 @@ def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: RuleSet | 
         why = why_not_evaluable(trace, rule)
         rows = run_rule(trace, rule) if why is None and "expect" in case else []
         problems = list(_compare(trace, rule, case, why, rows, verdict_of))
-        if why is None and not rows and (unsought := trace.rows(rule.select, rule.params)):
-            problems.append(f"seeks rows that are not there, but its SELECT gives {unsought[0]}")
+        if why is None and seeks_in_vain(trace, rule) and (found := trace.rows(rule.select, rule.params)):
+            problems.append(f"seeks rows that are not there, but its SELECT gives {found[0]}")
         return Judged(problems, rows)
 
 

@@ -114,7 +114,10 @@ class Rule:
     @property
     def sought(self) -> list[tuple[str, str]]:
         """Tables and conditions that ``seeks`` names."""
-        return [(table, self._with_numbers(condition)) for table, _, condition in (s.partition(": ") for s in self.header.seeks)]
+        return [
+            (table, self._with_numbers(condition))
+            for table, _, condition in (s.partition(": ") for s in self.header.seeks)
+        ]
 
     def _with_numbers(self, sql: str) -> str:
         return re.sub(r"\$([a-z_]+)", lambda m: _literal(self.params[m[1]]), sql)
@@ -221,10 +224,15 @@ def _raised(trace: Trace, known: tuple[str, ...]) -> bool:
     return trace.rows(asked, {"known": list(known)})[0]["n"] > 0
 
 
+def seeks_in_vain(trace: Trace, rule: Rule) -> bool:
+    """Whether rows are missing without which the rule's SELECT gives none. Raises QueryError."""
+    return not all(trace.may_have(table, condition) for table, condition in rule.sought)
+
+
 def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
     """Places where the rule fired, first in time first. Raises RuleError with the rule's file on a failing SELECT."""
     try:
-        if not all(trace.may_have(table, condition) for table, condition in rule.sought):
+        if seeks_in_vain(trace, rule):
             return []
         rows = trace.rows(rule.select, rule.params)
     except QueryError as e:

@@ -300,6 +300,27 @@ def test_of_a_larger_run_a_table_is_taken_and_a_view_computed_when_it_is_first_a
     assert answers[0] == answers[1]
 
 
+def test_rows_that_meet_a_condition_are_looked_for_in_tables_that_are_short_and_computed(
+    write_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(steps=steps(0, 9))
+    with Trace(run) as trace:
+        trace.prepare()
+        trace.look_for([("steps", "step > 8"), ("steps", "step > 9"), ("steps", "nothing > 9")])
+        assert trace.may_have("steps", "step > 8")
+        assert not trace.may_have("steps", "step > 9")
+        assert not trace.may_have("steps", "loss > 1e9")  # asked alone
+        with pytest.raises(QueryError, match="nothing"):
+            trace.may_have("steps", "nothing > 9")
+    monkeypatch.setattr(trace_module, "_MANY_ROWS", 9)
+    with Trace(run) as trace:
+        assert trace.may_have("steps", "step > 9")
+    monkeypatch.setattr(trace_module, "SMALL_BYTES", 0)
+    with Trace(run) as trace:
+        trace.prepare()
+        assert trace.may_have("step_series", "step > 9")
+
+
 def test_a_part_that_is_torn_inside_is_the_concern_of_those_who_read_it(write_run: Any) -> None:
     run = write_run(steps=steps(0, 9), metrics=[{"step": i, "name": "accuracy", "value": i / 7} for i in range(10)])
     (part,) = (run / "metrics").rglob("*.parquet")

@@ -65,6 +65,40 @@ def test_a_threshold_of_the_current_folder_is_in_force_and_the_verdict_says_so(r
     assert change.file == str(tmp_path / "firstfault.toml")
 
 
+@pytest.mark.parametrize(
+    ("sought", "found"),
+    [
+        ('["steps: loss > $limit"]', {"loss-above-two": 2}),
+        ('["steps: loss > 100 * $limit"]', {}),
+        ('["steps: loss > $limit", "batches: field IS NOT NULL"]', {}),
+    ],
+)
+def test_a_rule_stays_silent_where_the_rows_that_it_seeks_are_missing(
+    run: Path, tmp_path: Path, sought: str, found: dict[str, int]
+) -> None:
+    text = OWN.replace("[params.limit]", f"seeks = {sought}\n[params.limit]")
+
+    assert names(run, own=own_rule(tmp_path / "mine", text)) == found
+
+
+@pytest.mark.parametrize(
+    ("sought", "said"),
+    [
+        ('["steps loss > 2"]', "XX001_loss_above_two.sql: seeks 'steps loss > 2', which is no `table: condition`"),
+        ('["steps: los > 2"]', 'XX001_loss_above_two.sql: Binder Error: Referenced column "los" not found'),
+        ('["stebs: loss > 2"]', "XX001_loss_above_two.sql: Catalog Error: Table with name stebs does not exist"),
+    ],
+)
+def test_what_a_rule_seeks_in_the_wrong_words_is_one_error_that_names_its_file(
+    run: Path, tmp_path: Path, sought: str, said: str
+) -> None:
+    mine = own_rule(tmp_path / "mine", OWN.replace("[params.limit]", f"seeks = {sought}\n[params.limit]"))
+
+    with pytest.raises(RuleError) as error:
+        names(run, own=mine)
+    assert said in str(error.value)
+
+
 @pytest.mark.parametrize("text", ['[rules]\noff = ["XX001"]\n', "[rules.XX001]\nlimit = 1e9\n", "[rules\n"])
 def test_the_file_of_a_run_folder_is_not_in_force_and_the_verdict_says_so(
     run: Path, tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
