@@ -28,6 +28,8 @@ from .sources import NOT_VERIFIED, Problem, Source, find_sources
 from .views import (
     SHARED,
     asks_for_shared,
+    asks_what_there_is,
+    create_macros,
     create_shared_views,
     create_views,
     describe,
@@ -151,6 +153,8 @@ class Trace:
         """Tables that are to be taken out of their files when they are first asked for."""
         self._uncomputed: dict[str, frozenset[str]] = {}
         """Shared view → the words of its SELECT, where it is to become a table when it is first asked for."""
+        self._selects: Mapping[str, str] = {}
+        """Shared view → its SELECT, where there is nothing of that name before it is asked for."""
         self._any: dict[str, bool] = {}
         self._filled: dict[str, frozenset[str]] = {}
         self._met: dict[tuple[str, str], bool] = {}
@@ -238,7 +242,7 @@ class Trace:
 
     def _looked(self, table: str, conditions: list[str]) -> list[bool]:
         self._view(table)
-        if table in self._uncomputed:
+        if table in self._uncomputed and not self._selects:
             return [True] * len(conditions)
         self._compute(table)
         tests = ", ".join(f"coalesce(bool_or({condition}), false)" for condition in conditions)
@@ -303,23 +307,22 @@ class Trace:
         except duckdb.Error as e:
             raise QueryError(str(e)) from e
 
-    def prepare(self, used_by: str | None = None) -> None:
+    def prepare(self) -> None:
         """Take tables into the database, so that no question opens their files again; from here on a shared view is computed
-        when it is first asked for, and once. Idempotent. ``used_by``: of a small run that nobody has asked anything yet, only
-        those views that this SQL reads are there afterwards."""
+        when it is first asked for, and once. Idempotent."""
         if self._prepared:
             return
         small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
         self._untaken = self._to_take(small=small)
-        if small and not self._viewed:
+        selects = shared_selects()
+        if small and not self._viewed:  # a view that nobody asks for costs its planning
             for name in list(self._untaken):
                 self._take(name)
-            with self._reading():
-                create_shared_views(self._con, described=False, filled=True, used_by=used_by)
-            self._viewed = True
+            create_macros(self._con)
+            self._selects, self._viewed = selects, True
         else:
             self._view()
-            self._uncomputed = {name: words_of(select) for name, select in shared_selects().items()}
+        self._uncomputed = {name: words_of(select) for name, select in selects.items()}
         self._prepared = True
 
     def _to_take(self, *, small: bool) -> set[str]:
@@ -344,6 +347,8 @@ class Trace:
         if not self._uncomputed and not self._untaken:
             return
         wanted = set(words_of(query))
+        if self._selects and asks_what_there_is(query):
+            wanted.update(self._uncomputed)
         for name in reversed(self._uncomputed):  # each reads only what stands before it
             if name in wanted:
                 wanted |= self._uncomputed[name]
@@ -351,7 +356,7 @@ class Trace:
             self._take(name)
         for name in [n for n in self._uncomputed if n in wanted]:
             del self._uncomputed[name]
-            if name not in self._long:
+            if name not in self._long or name in self._selects:
                 with self._reading():
                     self._materialise(name)
 
@@ -380,6 +385,9 @@ class Trace:
 
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""
+        if name in self._selects:
+            self._con.execute(f'CREATE TABLE "{name}" AS {self._selects[name]}')
+            return
         self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
         self._con.execute(f'DROP VIEW "{name}"')
         self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')

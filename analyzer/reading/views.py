@@ -3,7 +3,7 @@
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -217,17 +217,17 @@ def literal_path(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
 
 
-def create_shared_views(
-    con: duckdb.DuckDBPyConnection, *, described: bool, filled: bool = False, used_by: str | None = None
-) -> None:
+def create_shared_views(con: duckdb.DuckDBPyConnection, *, described: bool, filled: bool = False) -> None:
     """Run every file of sql/ in the order of their names; without the comments it takes a third of the time. ``filled``
-    makes tables of them at once: each is then computed from tables and not from views upon views. ``used_by``: only those that
-    this SQL reads, or that they read themselves."""
+    makes tables of them at once: each is then computed from tables and not from views upon views."""
     text = _shared_sql()
     text = text if described else _COMMENT.sub("", text)
-    if used_by is not None:
-        text = _only(text, used_by)
     con.execute(_VIEW.sub("CREATE TABLE", text) if filled else text)
+
+
+def create_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """The macros of sql/ without its views."""
+    con.execute("".join(statement for statement in _statements() if _VIEW_NAME.match(statement) is None))
 
 
 def _shared_sql() -> str:
@@ -237,15 +237,20 @@ def _shared_sql() -> str:
     return "\n".join(f.read_text(encoding="utf-8") for f in found)
 
 
+@lru_cache(maxsize=1024)
 def words_of(sql: str) -> frozenset[str]:
-    """Every word of an SQL text: the names of what it reads are among them."""
-    return frozenset(_WORD.findall(sql))
+    """Every word of an SQL text in small letters: the names of what it reads are among them."""
+    return frozenset(_WORD.findall(sql.lower()))
 
 
 def asks_for_shared(query: str) -> bool:
     """Whether a query may read a shared view, use a macro, or ask what there is."""
-    words = {word.lower() for word in words_of(query)}
-    return bool(words & _shared_names()) or any(word.startswith(_CATALOGUE) for word in words)
+    return bool(words_of(query) & _shared_names()) or asks_what_there_is(query)
+
+
+def asks_what_there_is(query: str) -> bool:
+    """Whether a query may list tables or views."""
+    return any(word.startswith(_CATALOGUE) for word in words_of(query))
 
 
 @cache
@@ -256,21 +261,14 @@ def _shared_names() -> frozenset[str]:
 
 def shared_selects() -> dict[str, str]:
     """Shared view → its SELECT, each after the ones that it reads."""
-    statements = _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
-    views = ((view, statement) for statement in statements if (view := _VIEW_NAME.match(statement)))
+    views = ((view, statement) for statement in _statements() if (view := _VIEW_NAME.match(statement)))
     return {view[1]: statement[view.end() :].rstrip().removesuffix(";") for view, statement in views}
 
 
-def _only(text: str, used_by: str) -> str:
-    """These statements without the views that none of the later ones reads, nor ``used_by``."""
-    kept: list[str] = []
-    words = set(_WORD.findall(used_by))
-    for statement in reversed(_STATEMENT.split(text)):  # each reads only what stands before it
-        view = _VIEW_NAME.match(statement)
-        if view is None or view[1] in words:
-            kept.insert(0, statement)
-            words.update(_WORD.findall(statement))
-    return "".join(kept)
+@cache
+def _statements() -> list[str]:
+    """Statements of sql/ without the comments on views and columns."""
+    return _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
 
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)

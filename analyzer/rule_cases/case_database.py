@@ -86,7 +86,6 @@ class _CaseTrace(Trace):
         self._con = con
         self._forget()
         self._prepared = self._viewed = True
-        self._selects: dict[str, str] = {}
 
     def computes(self, selects: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> None:
         """Have these shared views computed anew, each when it is first asked for. ``words``: those of each SELECT."""
