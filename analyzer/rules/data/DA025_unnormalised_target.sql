@@ -8,7 +8,8 @@ message = "The targets are near {target:.3g}, the outputs near {output:.3g} in s
 fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
 seeks = [
     "batches: role = 'target' AND regexp_matches(loss_op, '^(MseLoss|L1Loss|SmoothL1Loss|HuberLoss)')",
-    "tensor_stats: phase <> 'eval' AND abs(sum) >= 0.99 * $large * (numel - nan_count - inf_count) AND numel > nan_count + inf_count",
+    """tensor_stats: phase <> 'eval' AND numel > nan_count + inf_count \
+        AND abs(sum) >= $large / 2 * (numel - nan_count - inf_count)""",
 ]
 explains = ["nothing-learnt", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]

@@ -7,7 +7,8 @@ signal = "ends_ignored"
 message = "{what_}"
 fix = "{remedy_}"
 seeks = [
-    "batches: role = 'target' AND phase <> 'eval' AND (padded_sequences > 0 AND ends_ignored > 0 OR ignored_between > 0)",
+    """batches: role = 'target' AND phase <> 'eval' AND (padded_sequences > 0 AND ends_ignored > 0 \
+        OR ignored_between > 0)""",
 ]
 explains = ["underfit"]
 [say.what_]

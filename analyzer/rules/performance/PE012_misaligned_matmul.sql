@@ -8,7 +8,8 @@ message = "{value} of {calls} half-precision matrix products in the profile{time
 fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attention) to the next multiple of 8, better 64."
 seeks = [
     "profiler_events: cat = 'kernel'",
-    "profiler_events: name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND regexp_matches(input_types, 'c10::Half|c10::BFloat16')",
+    """profiler_events: name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') \
+        AND regexp_matches(input_types, 'c10::Half|c10::BFloat16')""",
 ]
 explains = []
 [say.time_]
