@@ -7,6 +7,7 @@ phase = "exit"
 signal = "exception"
 message = "The script raised {exception_type} at step {step}{in_module_}: {short}.{known_}"
 fix = "{fix_}"
+seeks = ["exits: exception_type IS NOT NULL AND status IN ('exception', 'oom', 'completed')"]
 explains = []
 [say.in_module_]
 root = " in the root module"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "signal"
 message = "{signal_} ended the run at step {step}, in the {phase} phase{in_module_}; {why_}."
 fix = "Save checkpoints often, and find out who sent the signal. {remedy}"
+seeks = ["exits: status IN ('signal', 'oom') AND signal IS NOT NULL"]
 explains = []
 [say.signal_]
 named = "{signal_name}"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "signal"
 message = "Native code crashed with {signal_} at step {step}, in the {phase} phase{in_module_}."
 fix = "Read the native stack in the report; check extensions and library versions against torch's. Run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1. Test the memory of the machine."
+seeks = ["exits: status = 'signal'"]
 explains = []
 [say.signal_]
 named = "{signal_name}"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "progress"
 message = "The run hung{at_}, in the {phase} phase{in_module_}: {what_}{at_places_}."
 fix = "Read where each thread stood in the recorded stacks. Usual places are a lock taken before a fork and a queue with no other side. Others are a collective that one rank never enters, and a worker that waits for itself."
+seeks = ["exits: status IN ('hang', 'signal') OR exception_type = 'KeyboardInterrupt'"]
 explains = ["killed-by-signal", "python-exception"]
 [say.at_]
 at_step = " at step {step}"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "exit"
 message = "The record ends at step {step}, in the {phase} phase{in_module_}, and does not say how: {how_}. Last sign of life: {when_}."
 fix = "Look at the host and the scheduler at that time. Usual causes are power, a kernel panic, a node taken away or an out-of-memory killer. Or somebody killed the job with its supervisor. Continue the training with `firstfault run --resume`."
+seeks = ["exits: status = 'host-lost'"]
 explains = []
 [say.in_module_]
 root = " of the root module"

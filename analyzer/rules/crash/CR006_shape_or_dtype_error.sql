@@ -6,6 +6,7 @@ phase = "forward"
 signal = "exception"
 message = "Tensors did not fit at step {step}{in_module_}: {short}. At hand were {tensors}{changed_}."
 fix = "{remedy_}"
+seeks = ["exits: exception_type IS NOT NULL AND exception_message IS NOT NULL"]
 explains = ["python-exception"]
 [say.in_module_]
 root = " in the root module"

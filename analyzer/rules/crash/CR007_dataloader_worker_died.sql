@@ -6,6 +6,7 @@ phase = "data"
 signal = "exception"
 message = "A worker process of the DataLoader died at step {step}: {short}."
 fix = "Run once with num_workers=0 to see the worker's own error. {remedy}"
+seeks = ["exits: exception_type IS NOT NULL AND status IN ('exception', 'oom')"]
 explains = ["python-exception", "killed-by-signal"]
 [say.remedy]
 shared_memory_full = "A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or set_sharing_strategy('file_system')."

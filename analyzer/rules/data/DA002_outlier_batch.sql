@@ -6,6 +6,7 @@ phase = "data"
 signal = "abs_max"
 message = "Field {tensor} of the batch of step {step} reached {value}. That is {factor} times the largest of all {earlier} batches before it ({largest_before}). In the same step {effect_}."
 fix = "Look at the samples of step {step}: an unscaled, corrupt or wrongly joined record. Normalise or clip field {tensor} in the Dataset and assert its range there. To limit what one such batch can do, use clip_grad_norm_."
+seeks = ["tensors: kind IN ('input', 'target') AND dtype LIKE '%float%'"]
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-values", "nonfinite-operator", "dead-relu", "vanishing-gradients", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [say.effect_]
 broke = "loss or gradients became non-finite"

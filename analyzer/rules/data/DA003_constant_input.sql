@@ -6,6 +6,10 @@ phase = "data"
 signal = "std"
 message = "From step {step} on {what_} ({batches} batches in a row): the input carries no information."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
+seeks = [
+    """batch_fields: role = 'input' AND phase = 'data' AND NOT contains(dtype, 'bool') AND (min = max \
+        OR contains(dtype, 'float') AND fingerprint IS NOT NULL)""",
+]
 explains = ["loss-off-course", "nothing-learnt", "representation-collapse", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
 [say.what_]
 one_number = "every element of {field} is {value:.6g}"

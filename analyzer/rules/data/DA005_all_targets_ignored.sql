@@ -6,6 +6,10 @@ phase = "loss"
 signal = "valid_targets"
 message = "All {numel} targets of step {step} (microbatch {microbatch}) are ignored by the loss. They teach nothing, and the loss is {loss}."
 fix = "Skip batches without a valid target, or divide the summed loss by max(valid targets, 1). Check why the labels of this batch are all ignore_index (truncation that cuts the answer, wrong masking)."
+seeks = [
+    """batch_fields: ignored_count > 0 AND ignored_count >= coalesce(numel, list_product(shape)::BIGINT) \
+        AND phase <> 'eval'""",
+]
 explains = ["outlier-batch", "nonfinite-values", "loss-off-course", "exploding-gradients", "frozen-by-zero-gradient"]
 [needs]
 tables = ["batches", "steps"]

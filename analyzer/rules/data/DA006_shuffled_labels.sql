@@ -6,6 +6,12 @@ phase = "data"
 signal = "loss"
 message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy. Labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
+seeks = [
+    """batches: role = 'target' AND phase <> 'eval' AND (loss_op IN ('NllLoss', 'NllLoss2D') \
+        OR loss_op = 'MseLoss' OR loss_op LIKE 'BinaryCrossEntropy%')""",
+    """optimizer_series: optimizers <= 1 AND (n >= $total - 1 OR history >= $history \
+        AND loss > loss_recent_peak AND loss_recent_peak < $part * (loss_median + loss))""",
+]
 explains = ["loss-off-course", "nothing-learnt", "overfit"]
 slack = 20
 [say.how_]

@@ -6,6 +6,10 @@ phase = "data"
 signal = "entropy"
 message = "The data are not shuffled. From step {step} on each of {batches} batches holds {held_}"
 fix = "Use DataLoader(..., shuffle=True) or a random sampler for training, in every stage of it."
+seeks = [
+    """batches: phase <> 'eval' AND batch_size >= $batch AND (sampler = 'SequentialSampler' OR role = 'target' \
+        AND entropy IS NOT NULL)""",
+]
 explains = ["loss-off-course", "plateau", "exploding-gradients", "overfit"]
 [say.held_]
 one_class = "nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."

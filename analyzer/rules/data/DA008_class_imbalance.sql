@@ -6,6 +6,10 @@ phase = "data"
 signal = "label_counts"
 message = "Class {top} holds {percent} % of the {total} targets {of_}{ratio_}: a model that always says {top} looks good."
 fix = "Weight the loss, resample, or judge by a metric per class."
+seeks = [
+    """batches: role = 'target' AND phase <> 'eval' AND (len(shape) = 1 AND label_counts IS NOT NULL \
+        OR loss_op LIKE 'BinaryCrossEntropy%')""",
+]
 [say.of_]
 run = "of the run"
 since = "from step {step} on"

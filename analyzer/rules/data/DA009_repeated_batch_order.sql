@@ -6,6 +6,7 @@ phase = "data"
 signal = "fingerprint"
 message = "{what_} the same {batches} batches in the same order as the epoch before, {although_}: every epoch is the same."
 fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch. Set seeds once, before the loop."
+seeks = ["batches: phase = 'data' AND (loader_id IS NOT NULL AND epoch <> 0 OR loader_id IS NULL AND role = 'input')"]
 [say.what_]
 sampler_repeats = "Epoch {epoch} of the loader hands out"
 seed_repeats = "After torch.manual_seed at step {step} come"

@@ -6,6 +6,9 @@ phase = "eval"
 signal = "sample_fingerprints"
 message = "{value} of {samples} evaluated samples ({percent} %) were also trained on{by_}: the evaluation measures memory."
 fix = "{remedy}; {value} samples are in both."
+seeks = [
+    "batches: phase = 'eval' AND sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2",
+]
 [say.by_]
 other_rank = " by rank {other}"
 [say.remedy]

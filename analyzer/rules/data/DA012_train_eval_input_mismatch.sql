@@ -6,6 +6,10 @@ phase = "eval"
 signal = "mean_std"
 message = "{tensor}: in evaluation {evaluated_}, in training {trained_}. {so_}"
 fix = "{remedy_}"
+seeks = [
+    """batches: phase = 'eval' AND role = 'input' AND (contains(dtype, 'float') AND valid_fraction IS NULL \
+        OR frequent_shares[1] >= $taken)""",
+]
 explains = ["overfit", "batchnorm-small-batch"]
 [say.evaluated_]
 moments = "mean {mean_eval} and standard deviation {value}"

@@ -6,6 +6,7 @@ phase = "loss"
 signal = "loss"
 message = "{how_}"
 fix = "{remedy_}"
+seeks = ["operators: op LIKE 'CtcLoss%'"]
 explains = ["nonfinite-tensor", "log-of-zero", "division-by-zero", "divergence", "masked-branch-nan-gradient", "nonfinite-weights-loaded", "sqrt-at-zero"]
 [say.how_]
 infinite = "At step {step} the CTC loss is infinite: a target is longer than its input allows."

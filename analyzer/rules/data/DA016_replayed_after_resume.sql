@@ -6,6 +6,7 @@ phase = "data"
 signal = "fingerprint"
 message = "After the resume at step {step} the batches from step {first} on come again in the same order ({count} compared). The loaded state is that of step {position}: it had already been trained on them."
 fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader). Skip what was seen: itertools.islice(loader, seen, None)."
+seeks = ["checkpoints: action = 'optimizer' AND step > 0"]
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]
 value = 3

@@ -6,6 +6,10 @@ phase = "data"
 signal = "rms"
 message = "{field} enters {module} ({class_name}) {how_}: root mean square {value}, mean {mean}, values from {low} to {high} in all {batches} batches."
 fix = "{remedy_}"
+seeks = [
+    """batch_fields: phase = 'data' AND contains(dtype, 'float') AND numel >= $elements AND (role = 'input' \
+        AND coalesce(rms > $rms, true) OR len(shape) = $picture AND coalesce(max - min < $spread, true))""",
+]
 explains = ["exploding-gradients", "dead-relu", "saturated-activation", "exploding-activations", "bad-init-scale", "frozen-by-zero-gradient", "representation-collapse", "shuffled-labels", "plateau"]
 [say.how_]
 large = "unnormalised"

@@ -6,6 +6,7 @@ phase = "data"
 signal = "event"
 message = "Reading a sample changes the dataset. Epoch {epoch} changed {path} of all {samples} samples that were looked at, from {before} to {after} (root mean square). It had been read before; field {field} of the batch was made from it. Every epoch trains on other values."
 fix = "In __getitem__ copy what the dataset keeps before you transform it: copy.deepcopy(entry), array.copy() or tensor.clone(). Or use operations that make a new array (x = x / w in place of x /= w, inplace=False)."
+seeks = ["events: event = 'dataset-changed'"]
 explains = ["outlier-batch", "loss-off-course", "plateau", "unexplained-jump"]
 [params.samples]
 value = 2

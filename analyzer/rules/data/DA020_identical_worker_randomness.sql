@@ -6,6 +6,7 @@ phase = "data"
 signal = "event"
 message = "{who_} draw the same random numbers. In each, {generator} is in the same state before the first batch and after it, although they read other samples. What is drawn for one batch comes again in others."
 fix = "{remedy}"
+seeks = ["events: event = 'worker-randomness'"]
 explains = ["duplicate-batches"]
 [say.who_]
 workers = "{value} workers of the loader"

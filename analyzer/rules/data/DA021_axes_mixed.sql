@@ -6,6 +6,7 @@ phase = "forward"
 signal = "event"
 message = "In {place_} a view makes {made} of {given}. The axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so elements of different positions are mixed{again_}."
 fix = "Move the axis by transpose or permute: q.view(B, L, H, D).transpose(1, 2) for heads of attention. Use view or reshape only to split an axis or to join neighbours. Transpose heads back before they are joined again."
+seeks = ["events: event = 'axes-mixed'"]
 explains = ["nothing-learnt"]
 [say.place_]
 outside = "code outside the modules"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "event"
 message = "{what_} in {place_} goes along the axis of the {samples} samples, and takes the axis of size {other} for the batch. Samples influence each other, and the places of one sample do not."
 fix = "{remedy}"
+seeks = ["events: event = 'axis-of-samples'"]
 explains = ["nothing-learnt", "overfit"]
 [say.what_]
 softmax = "A softmax over axis 0"

@@ -6,6 +6,10 @@ phase = "loss"
 signal = "equal"
 message = "The model is given the very targets that it must predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place_} looks up, {proof_}."
 fix = "{remedy}."
+seeks = [
+    """target_lookups: varied AND (equal = counted AND counted > 0 OR next_equal = next_places \
+        OR equal >= $shown * counted AND masked >= $hidden * counted)""",
+]
 explains = ["overfit", "plateau"]
 [say.all_]
 all = "all "

@@ -6,6 +6,7 @@ phase = "loss"
 signal = "label_counts"
 message = "All {total} targets of {batches} batches are class {top}, of {classes} that the model can give. There is nothing to tell apart."
 fix = "Look at the targets where they are made. Usual causes are a division or cast to whole numbers and a comparison that always holds. Others are a wrong column and a filter that leaves one class. Print how often each class occurs before the first epoch."
+seeks = ["batches: role = 'target' AND phase <> 'eval' AND list_max(label_counts) = list_sum(label_counts)"]
 explains = ["class-imbalance", "plateau", "shuffled-labels", "gradients-vanish", "overfit", "constant-input", "representation-collapse"]
 [params.least]
 value = 200

@@ -6,6 +6,11 @@ phase = "loss"
 signal = "mean"
 message = "The targets are near {target:.3g}, the outputs near {output:.3g} in step {looked}. The outputs have gone {percent:.2g} % of the way to the targets' mean. After {steps} steps the loss is {kept} % of its first. A constant would have a smaller loss: targets differ from their mean by {spread:.3g}, outputs from it by {gap:.3g}."
 fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
+seeks = [
+    "batches: role = 'target' AND regexp_matches(loss_op, '^(MseLoss|L1Loss|SmoothL1Loss|HuberLoss)')",
+    """tensor_stats: phase <> 'eval' AND numel > nan_count + inf_count \
+        AND abs(sum) >= $large / 2 * (numel - nan_count - inf_count)""",
+]
 explains = ["nothing-learnt", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]
 value = 100

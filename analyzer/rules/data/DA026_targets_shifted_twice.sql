@@ -6,6 +6,7 @@ phase = "data"
 signal = "later"
 message = "Each target of the loss is the token two places later, in all {looks} examined steps. The first is step {step}, with {counted} targets. The labels are shifted where they are made, and again in the model or its loss."
 fix = "Shift once: give a model that shifts by itself, as those of transformers do, labels equal to input_ids. Or keep the shift in the data and compute the loss without another."
+seeks = ["target_lookups: later = 2"]
 explains = ["nothing-learnt", "divergence"]
 [params.least]
 value = 2

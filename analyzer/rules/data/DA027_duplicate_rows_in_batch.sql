@@ -6,6 +6,7 @@ phase = "data"
 signal = "distinct_rows"
 message = "Only {distinct} of the {size} rows of a batch differ, in {batches} of {looked} training batches examined from step {first} on. {what_}."
 fix = "{remedy}."
+seeks = ["batches: role = 'input' AND phase = 'data' AND batch_size >= $rows AND $few * distinct_rows <= batch_size"]
 explains = ["nothing-learnt", "overfit", "loss-off-course"]
 [say.list_]
 named = "{name}"

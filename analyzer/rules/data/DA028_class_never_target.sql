@@ -6,6 +6,10 @@ phase = "data"
 signal = "ends_ignored"
 message = "{what_}"
 fix = "{remedy_}"
+seeks = [
+    """batches: role = 'target' AND phase <> 'eval' AND (padded_sequences > 0 AND ends_ignored > 0 \
+        OR ignored_between > 0)""",
+]
 explains = ["underfit"]
 [say.what_]
 ends = "Token {token} ends {ends} of the {sequences} examined padded sequences, and the loss ignores it in each. Padding is the same token, and every label with it is ignored. In {looks} steps it was never a target, so the model does not learn where a text ends."

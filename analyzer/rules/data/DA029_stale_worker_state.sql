@@ -6,6 +6,7 @@ phase = "data"
 signal = "event"
 message = "{what_} has changed{from_} in the main process since the loader's {workers} workers were started. With persistent_workers=True they keep the copy of the start: from step {step} on they make samples with this old copy.{more_}"
 fix = "Keep it in memory that processes share: a multiprocessing.Value, or a tensor after share_memory_(), made before the first pass. Or leave persistent_workers off, so that each epoch starts new workers. Or hand it over with each index, from the sampler."
+seeks = ["events: event = 'stale-worker-state'"]
 explains = ["repeated-batch-order", "duplicate-batches", "identical-worker-randomness"]
 [say.what_]
 of_dataset = "Attribute {path} ({dataset})"

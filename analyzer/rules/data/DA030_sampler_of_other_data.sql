@@ -6,6 +6,7 @@ phase = "data"
 signal = "sampler_reach"
 message = "The {sampler} of the training loader can draw {value} of the {length} samples of its data set: {what_}. The others are never trained on."
 fix = "{remedy_}"
+seeks = ["batches: phase <> 'eval' AND sampler_reach < dataset_length"]
 explains = ["overfit", "underfit", "plateau", "loss-off-course", "duplicate-batches"]
 [say.what_]
 weights = "it was given {value} weights, one for each sample is wanted"

@@ -6,6 +6,9 @@ phase = "forward"
 signal = "max"
 message = "An embedding of {rows} rows{of_module_} was asked for row {value:.0f} at step {step}: {evidence_}."
 fix = "Make num_embeddings larger than the largest index; after adding tokens call resize_token_embeddings. Look for -100 or -1 among the inputs. Sequences may be longer than the table of positions."
+seeks = [
+    "exits: exception_message LIKE '%index out of range in self%' OR exception_message LIKE '%device-side assert%'",
+]
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor"]
 [say.of_module_]
 named = " (module {module})"

@@ -6,6 +6,7 @@ phase = "eval"
 signal = "event"
 message = "Training and evaluation number the same {what_} differently: in {attribute} of {class_name}, '{name}' is {trained_number} in training and {number} in evaluation. That holds for {moved} of {shared} names in both. Field {field} holds these numbers.{also_}"
 fix = "Make the numbering once, of the training data, and give it to every data set. Save it beside the weights. A subclass of ImageFolder does this in find_classes."
+seeks = ["events: event = 'numbered-apart'"]
 explains = ["overfit"]
 [say.what_]
 target = "classes"

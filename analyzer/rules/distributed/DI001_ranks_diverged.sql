@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "sum"
 message = "After step {step} {value} of {all_} parameters {what_} on all {ranks} ranks, first {tensor}. {therefore_}"
 fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
+seeks = ["steps: rank <> 0"]
 explains = ["loss-off-course", "shuffled-labels", "plateau"]
 [say.what_]
 no_longer = "are no longer the same"

@@ -6,6 +6,7 @@ phase = "backward"
 signal = "grad_norm"
 message = "At step {step} backward ran on {bypassing} of {ranks} ranks without a call of DistributedDataParallel. The gradients were not averaged (norms from {least} to {most} before clipping), and the weights differ from here on."
 fix = "Call the wrapped model (`ddp(x)`), not `model` or `ddp.module`; with accumulation leave no_sync() for the last microbatch of a step."
+seeks = ["steps: rank <> 0", "divergence_of_ranks: wrapped AND norms_differ"]
 explains = ["ranks-diverged", "loss-off-course", "plateau", "rank-conditional-op", "shuffled-labels"]
 [needs]
 tables = ["tensor_stats", "steps", "collectives"]

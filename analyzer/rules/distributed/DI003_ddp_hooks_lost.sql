@@ -6,6 +6,7 @@ phase = "backward"
 signal = "grad_norm"
 message = "Gradients are no longer averaged. At step {step} every rank called DistributedDataParallel, yet the gradients of {value} of {all_} parameters differ between ranks. The first is {tensor}."
 fix = "Do not replace parameters, move the model or change its dtype after wrapping it; if you must, wrap it again. New layers belong into the model before it is wrapped."
+seeks = ["steps: rank <> 0", "divergence_of_ranks: wrapped AND norms_differ"]
 explains = ["ranks-diverged", "loss-off-course", "plateau", "shuffled-labels"]
 [needs]
 tables = ["tensor_stats", "steps", "collectives"]

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}. The weights differ from here on."
 fix = "Clip, scale and step on every rank alike. Put no `if rank == 0` around code that changes gradients, learning rate or weights. Let no rank decide by its own loss: reduce it over the ranks first."
+seeks = ["steps: rank <> 0"]
 explains = ["ranks-diverged", "loss-off-course", "plateau", "shuffled-labels"]
 [say.what_]
 some_clipped = "only some ranks clipped them"

@@ -6,6 +6,7 @@ phase = "backward"
 signal = "exception"
 message = "DistributedDataParallel stopped the run because some parameters took no part in the loss of step {step}{missing_}."
 fix = "Pass find_unused_parameters=True to DistributedDataParallel, or make every branch take part in the loss on every rank. Pass static_graph=True where the unused ones are always the same."
+seeks = ["exits: regexp_matches(exception_message, '(?i)expected to have finished reduction in the prior iteration')"]
 explains = ["python-exception", "rank-died", "ddp-hooks-lost", "ranks-diverged", "broken-graph"]
 [say.missing_]
 gradient = ", such as {tensor} on rank {missing_on}"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "collective"
 message = "Call {number} of group {group_} is not the same on all ranks{at_step_}: {calls_}. A collective ends only where all ranks make the same call."
 fix = "Make the same calls in the same order on every rank. Put no collective under `if rank == 0`. Use as many batches on all ranks (or the Join context), and the same shapes and dtypes."
+seeks = ["collectives: rank <> 0"]
 explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "loss-off-course", "collective-not-joined"]
 [say.at_step_]
 step = " at step {step}"

@@ -6,6 +6,7 @@ phase = "step"
 signal = "step_ns"
 message = "From step {step} on rank {rank} is late by {late_ms} ms a step. The others wait for it in the exchange of gradients. Without that a step would take {percent} % less time."
 fix = "Compare what rank {rank} does outside backward. Look at its data loader, the size and length of its batches, logging, evaluation or checkpoints, and its host."
+seeks = ["steps: rank <> 0"]
 explains = []
 [params.share]
 value = 0.25

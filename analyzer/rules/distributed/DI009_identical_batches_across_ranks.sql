@@ -6,6 +6,7 @@ phase = "data"
 signal = "fingerprint"
 message = "From step {step} on {ranks} ranks train on the same batches ({value} of {steps_} steps). So {ranks} processes do the work of one."
 fix = "Give the DataLoader a DistributedSampler (and call its set_epoch), or shard an IterableDataset by rank."
+seeks = ["steps: rank <> 0", "collectives: op = 'DistributedDataParallel'"]
 explains = []
 [params.least]
 value = 5

@@ -6,6 +6,10 @@ phase = "forward"
 signal = "sum"
 message = "{module} ({class_name}) normalises with {batch} samples of its own rank only, while {ranks} ranks average their gradients; {apart_}."
 fix = "Convert the model with torch.nn.SyncBatchNorm.convert_sync_batchnorm before wrapping it, or use GroupNorm or LayerNorm."
+seeks = [
+    "modules: rank <> 0 AND regexp_matches(class_name, '^BatchNorm[123]d$')",
+    "collectives: op = 'DistributedDataParallel'",
+]
 explains = ["batchnorm-small-batch"]
 [say.apart_]
 statistics_differ = "its running statistics differ between ranks"

@@ -6,6 +6,7 @@ phase = "exit"
 signal = "rank"
 message = "Rank {rank} was gone at step {step} ({phase_} phase{in_module_}); the others lost their connection to it{said_}."
 fix = "Look at how rank {rank} (process {pid}) ended: its own output, dmesg for the out-of-memory killer, the scheduler's log. What the other ranks raised only followed."
+seeks = ["exits: status <> 'completed' AND exception_message IS NOT NULL"]
 explains = ["python-exception", "hang", "killed-by-signal", "ranks-diverged"]
 [say.in_module_]
 module = ", module {module}"

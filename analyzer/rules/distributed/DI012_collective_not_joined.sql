@@ -6,6 +6,7 @@ phase = "exit"
 signal = "collective"
 message = "{waiting_} {did_} call {number} of group {group_}, {op}{of_}{at_}, when the dumps were written; {absent_}{proof_}."
 fix = "Compare the line in which the others wait with the line that the missing rank has reached. Usual causes are a branch that not every rank takes and a rank with fewer batches. Another is an exception that only one rank raised. Where it made no call at all, look at its own output and stack."
+seeks = ["calls_missed: number IS NOT NULL"]
 explains = ["hang", "python-exception", "killed-by-signal", "native-crash"]
 [say.waiting_]
 one = "Rank {waiting}"

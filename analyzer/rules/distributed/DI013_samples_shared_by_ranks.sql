@@ -6,6 +6,10 @@ phase = "data"
 signal = "sample_indices"
 message = "From step {step} on ranks draw from different orders of the data. Of {seen} recorded samples of epoch {epoch}, {shared} ({percent} %) went to more than one of {ranks} ranks. Each rank has only its share, so as many others go to none."
 fix = "Give the DistributedSampler of every rank the same seed and the same epoch in set_epoch. Each takes its share out of one common order. Only augmentation may differ by rank."
+seeks = [
+    "batches: rank <> 0 AND phase = 'data' AND loader_id IS NOT NULL AND len(sample_indices) > 0",
+    "collectives: op = 'DistributedDataParallel'",
+]
 explains = []
 [params.least]
 value = 32

@@ -6,6 +6,11 @@ phase = "loss"
 signal = "graphs_alive"
 message = "{kept_}."
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
+seeks = [
+    """steps: graphs_alive >= $least OR output_graphs_alive >= $least OR forward_graphs_alive >= $least \
+        OR NOT completed AND step > 0 AND contains(calls, 'f') \
+        AND NOT contains(left(calls, greatest(len(calls) - 1, 0)), 'b')""",
+]
 explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth", "python-exception"]
 [say.at_]
 at_a_line = " ({line})"

@@ -6,6 +6,7 @@ phase = "eval"
 signal = "eval_grad_forwards"
 message = "Before step {step} the model ran {value} evaluation forwards with gradients on: each builds a graph that nobody uses."
 fix = "Put the evaluation under torch.no_grad() or torch.inference_mode()."
+seeks = ["steps: eval_grad_forwards > 0"]
 explains = ["memory-short"]
 [params.least]
 value = 2

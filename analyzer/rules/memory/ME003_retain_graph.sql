@@ -6,6 +6,7 @@ phase = "backward"
 signal = "retain_graph"
 message = "From step {step} on every backward keeps its graph (retain_graph=True), although only one backward runs on each loss."
 fix = "Drop retain_graph=True; if an error asks for it, detach what is carried from one step to the next."
+seeks = ["steps: retain_graph"]
 [params.least]
 value = 5
 unit = "steps"

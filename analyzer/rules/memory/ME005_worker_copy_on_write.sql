@@ -6,6 +6,7 @@ phase = "data"
 signal = "memory"
 message = "By step {step} each of {workers} loader workers had copied memory that it shared with the main process. Each holds {each_mb} MB of its own, {value} GB in all."
 fix = "Keep the samples in a tensor, a NumPy array or an Arrow table instead of Python lists, dicts and strings. Reading a Python object writes its reference count, and a written page is copied for each worker. Or lower num_workers."
+seeks = ["system_samples: workers > 0 AND worker_private_bytes / workers >= $least_bytes"]
 explains = ["oom-host", "memory-near-limit", "host-memory-leak"]
 [params.least_bytes]
 value = 100e6

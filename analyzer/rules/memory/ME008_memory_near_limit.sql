@@ -7,6 +7,7 @@ phase = "exit"
 signal = "memory"
 message = "At step {step} {used_gb} GB of {limit_gb} GB of memory were in use ({value}), and stayed so for {samples} samples. The script's processes held {rss_gb} GB."
 fix = "Lower the batch size, the number of loader workers or their prefetch_factor. Or recompute activations (torch.utils.checkpoint), or ask for more memory. The next larger batch may end the run."
+seeks = ["system_samples: memory_used_bytes > $share * memory_limit_bytes AND rss_bytes > $own * memory_used_bytes"]
 explains = []
 [params.share]
 value = 0.9

@@ -7,6 +7,7 @@ phase = "exit"
 signal = "memory"
 message = "The host ran out of memory at step {step}: {how_}{used_}."
 fix = "Lower the batch size or the number of loader workers, or give the job more memory. See which process grew (system_samples)."
+seeks = ["exits: status IN ('oom', 'exception')"]
 explains = ["killed-by-signal", "python-exception", "dataloader-worker-died", "memory-near-limit"]
 [say.how_]
 allocation_refused = "an allocation was refused ({refusal})"

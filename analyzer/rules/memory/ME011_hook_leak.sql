@@ -6,6 +6,7 @@ phase = "forward"
 signal = "hooks"
 message = "From step {step} on hooks gather on {place_}: {value} at the end, {rate} more a step{others_}."
 fix = "Keep the handle that register_…_hook returns, and call its remove() when the hook is done. Or register it once before the loop."
+seeks = ["probes: probe = 'hooks'"]
 explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "host-sync-per-step", "oom-host", "oom-device"]
 [say.place_]
 all_modules = "all modules (global hooks)"

@@ -6,6 +6,7 @@ phase = "data"
 signal = "open_files"
 message = "The process holds more and more descriptors open: {first} at step {step}, {value} at step {last}, {rate} more each step{limit_}.{holder_}"
 fix = "{remedy}"
+seeks = ["steps: open_files >= $least OR open_files < 0"]
 explains = ["python-exception", "dataloader-worker-died", "oom-host"]
 [say.limit_]
 reached = "; the limit of {limit} was reached"

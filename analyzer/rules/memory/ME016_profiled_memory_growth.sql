@@ -6,6 +6,7 @@ phase = "step"
 signal = "memory"
 message = "Memory in use on {device} is {value:bytes} larger after each of {steps} profiled steps, from {first_bytes:bytes} to {last_bytes:bytes}{left_}."
 fix = "Look for what is kept from step to step. It may be a loss with its graph in a list, outputs kept for a metric, or an unbounded cache. Use .item() or .detach(), or empty it."
+seeks = ["profiled_memory: step IS NOT NULL AND last_bytes IS NOT NULL"]
 explains = []
 [say.left_]
 from_an_operator = "; {left_bytes:bytes} of it in {blocks} blocks from {owner}"

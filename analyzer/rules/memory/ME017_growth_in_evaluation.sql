@@ -6,6 +6,7 @@ phase = "eval"
 signal = "event"
 message = "An evaluation keeps what it gathers until the next one. {kind_}{holder_}{added_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows_}"
 fix = "Empty it before each evaluation: clear() the list, reset() the metric, or create it again. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
+seeks = ["events: event = 'evaluation-growth'"]
 explains = ["tensor-list-growth", "graph-retained-across-steps", "host-memory-leak", "memory-short", "throughput-drift"]
 [say.kind_]
 sum = "The sum"

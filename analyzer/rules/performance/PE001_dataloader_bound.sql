@@ -6,6 +6,10 @@ phase = "data"
 signal = "data_wait_ns"
 message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step). The data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
 fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed again in each epoch, and use pin_memory for a GPU."
+seeks = [
+    """steps: step >= $warm AND (data_wait_ns > 0 AND data_wait_ns >= $advice * coalesce(step_ns, 0) \
+        OR head_ns > 2 * $least_ns AND head_ns > $half * step_ns)""",
+]
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [say.what_]
 loader = "its DataLoader ({workers} workers)"

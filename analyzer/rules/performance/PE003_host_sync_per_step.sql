@@ -6,6 +6,7 @@ phase = "step"
 signal = "host_reads"
 message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %). As one operation on the whole tensor a step would be up to {loop_ms} ms shorter."
 fix = "Compute on whole tensors and read the result once: sum, mean or compare first, then .item(); .tolist() for many numbers. Log every n-th step. On a GPU each read also waits for everything before it."
+seeks = ["host_reads: loop_ns > 0"]
 explains = ["throughput-drift", "step-time-outlier"]
 [say.code_]
 known = "{code}"

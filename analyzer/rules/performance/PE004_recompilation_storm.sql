@@ -6,6 +6,7 @@ phase = "forward"
 signal = "events"
 message = "torch.compile compiled again {value} times after step {step}, the last time at step {last_}: {what_}."
 fix = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True). Pad inputs to a few sizes. Keep Python numbers that change out of the compiled code."
+seeks = ["events: event IN ('recompiled', 'recompile-limit')"]
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.least]
 value = 8

@@ -6,6 +6,7 @@ phase = "step"
 signal = "step_ns"
 message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms: {what_}. This costs {percent} % of the run's time."
 fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
+seeks = ["step_series: step >= $warm AND step_ns - coalesce(recorder_ns, 0) > $least_ns"]
 explains = ["step-time-outlier"]
 [say.what_]
 checkpoint_saved = "a checkpoint is saved then"

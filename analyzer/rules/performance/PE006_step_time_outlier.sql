@@ -6,6 +6,7 @@ phase = "step"
 signal = "step_ns"
 message = "{value} steps, first step {step}, take {factor} times the usual {usual_ms} ms or more. It is {phase_} that takes the time: {excess_ms} ms more in a step, {percent} % of the run's time in all."
 fix = "Look at what happens only in these steps. It may be a sample that is costly to decode, a lock, a slow disk or network, or an emptied cache. To see them with firstfault sql: SELECT step, step_ns, data_wait_ns, forward_ns, backward_ns, optimizer_ns FROM steps ORDER BY step_ns DESC."
+seeks = ["step_series: step_ns - coalesce(recorder_ns, 0) > $least_ns AND step >= $warm OR step_ns <= recorder_ns"]
 explains = []
 [say.phase_]
 data = "waiting for data"

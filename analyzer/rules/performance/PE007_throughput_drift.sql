@@ -6,6 +6,7 @@ phase = "step"
 signal = "step_ns"
 message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end. All {steps_} steps are of the same size, and {phase_} grew most."
 fix = "Look for what grows with the steps. It may be lists of tensors, graphs kept alive, logs rewritten as a whole, or hooks added in the loop. Otherwise look for a machine that slows down."
+seeks = ["step_series: step_ns - coalesce(recorder_ns, 0) > least($few_ns, $least_ns)"]
 explains = []
 [say.phase_]
 data = "waiting for data"

@@ -6,6 +6,7 @@ phase = "data"
 signal = "gpu_memcpy"
 message = "Copies from the host to the device take {percent} % of {span_}: {copy_ms} of {step_ms} ms in {copies} copies. {pageable} % of that comes from memory that is not pinned."
 fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True). Put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
+seeks = ["profiled_steps: kernels > 0 AND to_device_ns > 0"]
 explains = ["low-device-use"]
 [say.span_]
 profiled_steps = "the profiled steps"

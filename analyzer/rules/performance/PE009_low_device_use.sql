@@ -6,6 +6,7 @@ phase = "step"
 signal = "kernel"
 message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
 fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches. Where the work had been launched, look at what it waits for: other streams, other ranks, copies."
+seeks = ["profiled_steps: kernels > 0 AND kernels >= $seen * launches AND busy_ns / ns < $busy"]
 explains = []
 [say.span_]
 profiled_steps = "the profiled steps"

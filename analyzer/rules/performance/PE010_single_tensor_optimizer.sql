@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "optimizer_ns"
 message = "{optimizer} updates its {tensors} tensors one by one (foreach is switched off): its step takes {percent} % of the time."
 fix = "Pass fused=True, or leave foreach at its default on a GPU."
+seeks = ["param_groups: json_extract_string(settings, '$.foreach') = 'false'"]
 explains = []
 [params.share]
 value = 0.1

@@ -6,6 +6,7 @@ phase = "step"
 signal = "kernel"
 message = "Tensor cores are idle. Matrix products in full float32 take {percent} % of the device's time ({name_}, {value} calls in the profile). Products in low precision take {low_} %."
 fix = "torch.set_float32_matmul_precision('high') for TF32, or torch.autocast('cuda', dtype=torch.bfloat16); from Ampere on products become several times faster. Volta and Turing know neither: dtype=torch.float16 with a GradScaler there."
+seeks = ["device_events: kind IN ('kernel', 'communication') AND dur_ns > 0"]
 explains = []
 [params.share]
 value = 0.3

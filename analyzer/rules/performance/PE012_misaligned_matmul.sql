@@ -6,6 +6,11 @@ phase = "step"
 signal = "input_dims"
 message = "{value} of {calls} half-precision matrix products in the profile{time_} have rows whose length is not a multiple of 8. They take slower kernels. An example is {dims_} in {module_}."
 fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attention) to the next multiple of 8, better 64."
+seeks = [
+    "profiler_events: cat = 'kernel'",
+    """profiler_events: name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') \
+        AND regexp_matches(input_types, 'c10::Half|c10::BFloat16')""",
+]
 explains = []
 [say.time_]
 of_the_profile = " ({time_percent} % of its time)"

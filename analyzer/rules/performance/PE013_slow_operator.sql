@@ -6,6 +6,7 @@ phase = "step"
 signal = "self_ns"
 message = "{what_}{mostly_}{called_} takes {percent} % of a profiled step ({own_ms} of {step_ms} ms, in all of {value} profiled steps){compared_}. Without it the step would be up to {saving_ms} ms shorter."
 fix = "SELECT * FROM operator_times ORDER BY self_ns DESC shows the operators with their modules. Do the work once, on a smaller tensor, or in another dtype. Or use one operator on the whole instead of many on parts."
+seeks = ["profiled_steps: kernels = 0 AND step IS NOT NULL"]
 explains = []
 [say.what_]
 operator = "Operator {name}"

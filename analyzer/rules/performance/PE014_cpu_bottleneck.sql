@@ -6,6 +6,7 @@ phase = "step"
 signal = "kernel"
 message = "The processor sets the pace. In {value} of {steps} {span_} the device works less than 10 % of the time, the host more than 90 %. Such a step takes {step_ms} ms, {kernel_ms} ms of it on the device."
 fix = "Move the work that is done in Python or on the CPU to the device or to loader workers. The view operator_times shows it. For the rest use torch.compile, CUDA graphs or larger batches."
+seeks = ["profiled_steps: kernels > 0 AND kernels >= $seen * launches AND busy_ns < $device * ns"]
 explains = ["low-device-use"]
 [say.span_]
 profiled_steps = "profiled steps"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "debug_modes"
 message = "{debug_modes} was on at {steps} steps from step {step} to the end. A debug mode slows down every step, and nothing was lost in this run for it to find."
 fix = "Switch it off for the long run: torch.autograd.set_detect_anomaly(False), profiler.stop() or leaving its with block, CUDA_LAUNCH_BLOCKING unset. Switch it on again for the few steps around a fault."
+seeks = ["steps: debug_modes IS NOT NULL"]
 explains = []
 [params.least]
 value = 200

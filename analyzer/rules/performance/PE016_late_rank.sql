@@ -6,6 +6,7 @@ phase = "step"
 signal = "late_ns"
 message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it. With all ranks in time a step would take up to {percent} % less."
 fix = "Compare what rank {rank} does before these calls with another rank. It may be the size and length of its batches, or its data loader. It may be a slower or hotter device, or work that only this rank does."
+seeks = ["rank_lateness: late_ns > $share * ns AND late_ns > $least_ns"]
 explains = ["low-device-use", "exposed-communication"]
 [say.where_]
 steps = "{late_steps} of {profiled_steps} profiled steps"

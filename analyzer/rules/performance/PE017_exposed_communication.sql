@@ -6,6 +6,7 @@ phase = "step"
 signal = "exposed_ns"
 message = "For {percent} % of the time of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}). Computation hides {hidden} % of the communication."
 fix = "Let gradients travel while others are computed: smaller buckets in DDP (bucket_cap_mb), prefetching in FSDP, no forced order of streams. Else communicate less: accumulate gradients under no_sync(), compress them (DDP's communication hooks), take larger batches."
+seeks = ["profiled_steps: communication_ns > 0"]
 explains = []
 [say.span_]
 profiled_steps = "the profiled steps"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "counter"
 message = "{said_}: {off} steps are {what_}."
 fix = "Continue counting where the checkpoint ends. Start the loop at checkpoint['{counter_name}'] + 1, or at it if it counts finished steps. Never start the count again."
+seeks = ["checkpoints: action = 'optimizer'"]
 explains = ["lr-jump-on-resume"]
 [say.said_]
 logged = "Where optimizer state was loaded the step that is logged with {name} goes from {logged_before} to {value}"

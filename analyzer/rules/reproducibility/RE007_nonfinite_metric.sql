@@ -6,6 +6,7 @@ phase = "step"
 signal = "metric"
 message = "Metric {name} becomes {what_} at step {step}, after {finite_} finite values (the last is {last_finite}). It stays so in all {tail} logs to step {end_}.{fell_}"
 fix = "Look at what {name} is computed from at step {step}. It may be an input, a running statistic, or a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
+seeks = ["metrics: NOT isfinite(value)"]
 explains = []
 slack = 1
 [say.what_]

@@ -6,6 +6,7 @@ phase = "data"
 signal = "matched"
 message = "At step {step} {how_} {left_}"
 fix = "{remedy_}"
+seeks = ["checkpoints: action = 'weights' AND (missing > 0 OR overwritten > $most * matrices)"]
 explains = ["nothing-learnt"]
 [say.how_]
 no_keys = "load_state_dict(strict=False) left {content} with its initial weights. Of the {entries} keys of the state dict, {matched} are keys of the model and {unexpected} are not. The state dict lacks {missing} keys of the model."

@@ -6,6 +6,7 @@ phase = "step"
 signal = "options"
 message = "At {place} the option {option} is True, although {given_} {text}. type=bool makes True of every text that is not empty{more}."
 fix = "Declare it with action=argparse.BooleanOptionalAction, which makes --{flag} and --no-{flag} of it. Or give type a function that reads the text."
+seeks = ["events: event = 'option-misread'"]
 explains = []
 [say.given_]
 command = "the command says"
