@@ -73,7 +73,9 @@ def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
     fired: list[Fired] = []
     silent: list[NotEvaluable] = []
     reasons = {rule.header.code: why_not_evaluable(trace, rule) for rule in rules.rules}
-    trace.look_for(sought for rule in rules.rules if not reasons[rule.header.code] for sought in rule.sought)
+    trace.look_for(
+        sought for rule in rules.rules if not reasons[rule.header.code] for wanted in rule.sought for sought in wanted
+    )
     for rule in rules.rules:
         if why := reasons[rule.header.code]:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))

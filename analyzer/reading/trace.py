@@ -230,28 +230,45 @@ class Trace:
         for table, condition in dict.fromkeys(sought):
             if (table, condition) not in self._met:
                 conditions.setdefault(table, []).append(condition)
-        for table, wanted in conditions.items():
-            with suppress(QueryError):
-                self._met.update(((table, c), met) for c, met in zip(wanted, self._looked(table, wanted), strict=True))
+        for some in ([conditions], [{table: wanted} for table, wanted in conditions.items()]):
+            for asked in some:
+                with suppress(QueryError):  # then each table is asked alone
+                    self._met.update(self._looked(asked))
+                    if asked is conditions:
+                        return
 
     def may_have(self, table: str, condition: str) -> bool:
         """Whether a row of the table may meet the condition; asked once. Raises QueryError with DuckDB's own words."""
         if (table, condition) not in self._met:
-            (self._met[table, condition],) = self._looked(table, [condition])
+            self._met.update(self._looked({table: [condition]}))
         return self._met[table, condition]
 
-    def _looked(self, table: str, conditions: list[str]) -> list[bool]:
-        self._view(table)
-        if table in self._uncomputed and not self._selects:
-            return [True] * len(conditions)
-        self._compute(table)
-        tests = ", ".join(f"coalesce(bool_or({condition}), false)" for condition in conditions)
+    def _looked(self, conditions: Mapping[str, list[str]]) -> dict[tuple[str, str], bool]:
+        """Conditions by table → whether a row may meet them, by one statement. Raises QueryError."""
+        asked = [(table, condition) for table, wanted in conditions.items() for condition in wanted]
+        looks: list[str] = []
         try:
-            if self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0] > _MANY_ROWS:  # noqa: S608 # a rule's
-                return [True] * len(conditions)
-            return list(self._con.execute(f'SELECT {tests} FROM "{table}"').fetchall()[0])  # noqa: S608 # a rule's own words
+            for table, wanted in conditions.items():
+                if self._is_short(table):
+                    tests = ", ".join(f"coalesce(bool_or({condition}), false)" for condition in wanted)
+                    looks.append(f'(SELECT {tests} FROM "{table}")')  # noqa: S608 # a rule's own words
+                else:
+                    looks.append(f"(SELECT {', '.join(['true'] * len(wanted))})")
+            found = self._con.execute(f"SELECT * FROM {', '.join(looks)}").fetchall()[0] if looks else ()  # noqa: S608
         except duckdb.Error as e:
             raise QueryError(str(e)) from e
+        return dict(zip(asked, found, strict=True))
+
+    def _is_short(self, table: str) -> bool:
+        """Whether to look at all rows of a table costs little."""
+        self._view(table)
+        if self._selects:
+            self._compute(table)
+            return True
+        if table in self._uncomputed:
+            return False
+        self._compute(table)
+        return self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0] <= _MANY_ROWS  # noqa: S608 # a rule's
 
     def measured_kinds(self) -> frozenset[str]:
         """Kinds of tensors that have at least one row in tensor_stats; asked once."""

@@ -68,8 +68,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     said. The words may name columns that come before theirs in ``say``. The column may hold a list of structs instead, each a
     row with a reason in that column: they are said one after another.
 
-    ``seeks`` are rows without which the SELECT can give none, each as `table: condition` of one row. Where one of them is not
-    there, the rule stays silent, and its SELECT is not run: to plan it costs more than to look.
+    ``seeks`` are rows without which the SELECT can give none, each as `table: condition` of one row, or a list of these of which
+    one is enough. Where one of them is not there, the rule stays silent, and its SELECT is not run: to plan it costs more than
+    to look.
     """
 
     code: str
@@ -84,7 +85,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     params: dict[str, Param] = {}
     needs: Needs = Needs()
     signals: tuple[str, ...] = ()
-    seeks: tuple[str, ...] = ()
+    seeks: tuple[str | tuple[str, ...], ...] = ()
     explains: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     reach: int | None = None
@@ -112,11 +113,14 @@ class Rule:
         return self._with_numbers(self.select)
 
     @property
-    def sought(self) -> list[tuple[str, str]]:
-        """Tables and conditions that ``seeks`` names."""
+    def sought(self) -> list[list[tuple[str, str]]]:
+        """Tables and conditions that ``seeks`` names: of each list one must be met."""
         return [
-            (table, self._with_numbers(condition))
-            for table, _, condition in (s.partition(": ") for s in self.header.seeks)
+            [
+                (table, self._with_numbers(condition))
+                for table, _, condition in (s.partition(": ") for s in entries(given))
+            ]
+            for given in self.header.seeks
         ]
 
     def _with_numbers(self, sql: str) -> str:
@@ -125,6 +129,11 @@ class Rule:
 
 def _literal(value: float | str) -> str:
     return quote(value) if isinstance(value, str) else repr(value)
+
+
+def entries(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One entry of ``seeks`` as a list."""
+    return (given,) if isinstance(given, str) else given
 
 
 @cache
@@ -178,7 +187,7 @@ def parse_rule(text: str, layer: str, file: str) -> Rule:
         raise RuleError(f"{file}: header is not as it should be: {e}") from e
     if not file.startswith(f"{header.code}_"):
         raise RuleError(f"{file}: named unlike its code {header.code}")
-    if unlike := next((sought for sought in header.seeks if ": " not in sought), None):
+    if unlike := next((one for given in header.seeks for one in entries(given) if ": " not in one), None):
         raise RuleError(f"{file}: seeks {unlike!r}, which is no `table: condition`")
     try:
         return Rule(header, united(select.strip().rstrip(";")), layer, file)
@@ -226,7 +235,7 @@ def _raised(trace: Trace, known: tuple[str, ...]) -> bool:
 
 def seeks_in_vain(trace: Trace, rule: Rule) -> bool:
     """Whether rows are missing without which the rule's SELECT gives none. Raises QueryError."""
-    return not all(trace.may_have(table, condition) for table, condition in rule.sought)
+    return not all(any(trace.may_have(table, condition) for table, condition in wanted) for wanted in rule.sought)
 
 
 def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:

@@ -6,6 +6,12 @@ phase = "data"
 signal = "nonfinite_count"
 message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached_} followed in the same step."
 fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it. Do not divide by a zero std, and do not parse empty cells to NaN. To keep the training alive, use torch.nan_to_num or drop the sample."
+seeks = [
+    [
+        "tensor_stats: nan_count > 0 OR inf_count > 0",
+        "exits: status = 'exception' AND exception_message IS NOT NULL",
+    ],
+]
 explains = ["outlier-batch", "nonfinite-values", "nonfinite-operator", "fully-masked-attention-row", "exploding-gradients", "loss-off-course", "lr-too-high", "all-targets-ignored"]
 [say.what_]
 field = "field {name} of the batch"

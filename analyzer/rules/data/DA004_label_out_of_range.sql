@@ -6,6 +6,13 @@ phase = "loss"
 signal = "out_of_range_count"
 message = "Targets of step {step} reach from {lowest} to {highest}. The loss knows {classes} classes (0 to classes - 1): {evidence_}."
 fix = "Check the mapping from labels to class numbers. Labels may start at 1, or the head may lack a class. Padding may not be ignore_index, or a label 0 may be where CTC has its blank. Or give the head as many outputs as there are classes."
+seeks = [
+    [
+        "batches: out_of_range_count > 0 AND phase <> 'eval'",
+        "exits: exception_message IS NOT NULL",
+        "operators: trigger = 'risk' AND op = 'CtcLoss'",
+    ],
+]
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [say.evidence_]
 outside = "{value:.0f} of {targets} are outside"

@@ -6,6 +6,13 @@ phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
 fix = "{remedy}"
+seeks = [
+    [
+        "probes: probe = 'attention_on_padding'",
+        "batches: role = 'target' AND padding_counted IS NOT NULL OR phase = 'data' AND valid_fraction IS NOT NULL",
+        "operators: op = 'MaskedMean'",
+    ],
+]
 explains = ["loss-off-course", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [say.place_]
 model = "the model"

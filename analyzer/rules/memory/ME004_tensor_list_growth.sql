@@ -6,6 +6,14 @@ phase = "forward"
 signal = "tensors_alive"
 message = "From step {step} on {what_} stay alive, one more after the other: {value} at the end{held_}.{grows_}{holder_}"
 fix = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
+seeks = [
+    [
+        "steps: output_graphs_alive >= $least OR outputs_alive >= $detached OR forward_graphs_alive >= $least",
+        "probes: probe = 'kept_outputs'",
+        "live_tensors: with_graph >= $least",
+        "memory_owners: element = 'tensor' AND NOT coalesce(with_graph, false)",
+    ],
+]
 explains = ["host-memory-leak", "memory-short", "throughput-drift"]
 [say.what_]
 outputs_with_graphs = "the outputs of the model with their autograd graphs"

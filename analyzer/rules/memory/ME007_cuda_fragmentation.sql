@@ -6,6 +6,12 @@ phase = "exit"
 signal = "exception"
 message = "Out of device memory{at_} although the allocator held {what_} in one piece. {detail_}"
 fix = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bring inputs to a few sizes, so that blocks fit again."
+seeks = [
+    [
+        "exits: status IN ('oom', 'exception')",
+        "memory_events: action = 'oom'",
+    ],
+]
 explains = ["oom-device", "python-exception"]
 [say.at_]
 at_step = " at step {step}"

@@ -7,6 +7,12 @@ phase = "forward"
 signal = "memory"
 message = "The device ran out of memory{at_}{in_module_}: {what_}.{used_}{memory_}{grows_}"
 fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision. If the memory grew from step to step, find out what keeps tensors alive."
+seeks = [
+    [
+        "exits: status IN ('oom', 'exception')",
+        "memory_events: action = 'oom'",
+    ],
+]
 explains = ["python-exception", "memory-near-limit"]
 [say.at_]
 at_step = " at step {step}"

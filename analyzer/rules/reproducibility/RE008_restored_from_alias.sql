@@ -6,6 +6,12 @@ phase = "eval"
 signal = "shared"
 message = "{what_}"
 fix = "{remedy_}"
+seeks = [
+    [
+        "checkpoints: action = 'weights' AND shared > 0",
+        "events: event = 'alias-kept'",
+    ],
+]
 explains = ["overfit"]
 [say.since_]
 taken = " taken at step {taken_step}"
