@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
 fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places. A schedule whose length is counted in epochs is stepped once an epoch."
+seeks = [
+    "schedulers: steps >= 2 AND scheduler NOT LIKE '%Plateau%' OR scheduler = 'OneCycleLR' OR scheduler IN ('CosineAnnealingLR', 'PolynomialLR', 'ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') AND total_steps >= 4",
+]
 explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau", "python-exception"]
 [say.how_]
 several_times_a_step = "{scheduler} is stepped {value} times for every optimizer step"
