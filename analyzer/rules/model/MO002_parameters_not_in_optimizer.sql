@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place_} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
+seeks = ["parameters: optimizer_id IS NULL AND model IS NOT NULL AND gradient_id IS NOT NULL"]
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course"]
 [say.place_]
 root = "the root"

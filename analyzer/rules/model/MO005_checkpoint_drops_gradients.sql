@@ -6,6 +6,7 @@ phase = "backward"
 signal = "gradient"
 message = "From step {step} on {place_} runs under reentrant activation checkpointing with inputs that require no gradient: {what_}."
 fix = "Call checkpoint(..., use_reentrant=False); or make an input of the block require a gradient (x.requires_grad_(), model.enable_input_require_grads())."
+seeks = ["probes: probe = 'checkpointed_without_graph'"]
 explains = ["broken-graph", "parameters-not-in-optimizer", "gradients-vanish", "python-exception", "unused-module", "no-optimizer-step"]
 [say.place_]
 root = "the model ({class_name})"

@@ -6,6 +6,9 @@ phase = "forward"
 signal = "zero_fraction"
 message = "These units no longer learn: {zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps). The gradient of the weights before it ({producer_}) is {gradient_}."
 fix = "Lower the learning rate or clip gradients if it began with a large update. Check the bias and the init of {producer_}. LeakyReLU or GELU keep a gradient on the negative side."
+seeks = [
+    "tensor_stats: phase = 'forward' AND numel > 0 AND min = 0 AND zero_count >= $fraction * numel AND step >= least($steps, $at_the_end) - 2",
+]
 explains = ["loss-off-course", "gradients-vanish", "shuffled-labels", "representation-collapse"]
 reach = 20
 [say.producer_]

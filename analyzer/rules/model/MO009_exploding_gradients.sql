@@ -6,6 +6,9 @@ phase = "backward"
 signal = "gradient_norm"
 message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared_}, and kept growing to {highest}; {agreeing_}."
 fix = "{clip_}, lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
+seeks = [
+    "optimizer_series: history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > $ever * norm_peak_ever OR n BETWEEN 1 AND $starting AND (is_nonfinite(norm) OR is_nonfinite(loss) OR loss > $tenfold * loss_low_ever)",
+]
 explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "shuffled-labels", "representation-collapse"]
 reach = 30
 slack = 1

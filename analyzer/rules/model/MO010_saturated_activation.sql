@@ -6,6 +6,7 @@ phase = "forward"
 signal = "saturation"
 message = "From step {step} on at least {percent} % of the outputs of {module} ({class_name}) lie at their bounds. Its gradient is nearly zero there."
 fix = "Initialise smaller, normalise before {module}, or use an activation without bounds."
+seeks = ["modules: class_name IN ('Tanh', 'Sigmoid')"]
 explains = ["gradients-vanish", "nothing-learnt", "shuffled-labels", "representation-collapse"]
 [params.square]
 value = 0.96

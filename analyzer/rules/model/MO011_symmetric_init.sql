@@ -6,6 +6,7 @@ phase = "forward"
 signal = "distinct_rows"
 message = "All {rows} rows of {tensor} are the same and stay so {how_}: its {rows} units are one."
 fix = "Initialise {tensor} at random (fan-in); a constant cannot tell units apart."
+seeks = ["tensors: distinct_rows = 1 AND rows >= 2 AND optimizer_id IS NOT NULL"]
 explains = ["nothing-learnt", "representation-collapse", "bad-init-scale", "dead-relu", "shuffled-labels", "frozen-by-zero-gradient"]
 [say.how_]
 while_updated = "while they are updated"

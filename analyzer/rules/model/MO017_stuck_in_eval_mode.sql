@@ -6,6 +6,7 @@ phase = "forward"
 signal = "training"
 message = "From step {step} on {who_} trains in eval mode{after_}. Dropout is off, and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
+seeks = ["steps: NOT training AND microbatches >= 1 OR eval_forwards > 0"]
 explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
 [say.who_]
 the_model = "the model"

@@ -6,6 +6,10 @@ phase = "forward"
 signal = "batch_size"
 message = "{from_}{module} ({class_name}) normalises over batches of {value} samples: {noise_}."
 fix = "Use GroupNorm or LayerNorm, a larger batch, or SyncBatchNorm across ranks."
+seeks = [
+    "modules: class_name IN ('BatchNorm1d', 'BatchNorm2d', 'BatchNorm3d') AND call_order IS NOT NULL",
+    "batches: phase = 'data' AND batch_size <= $most",
+]
 explains = ["loss-spike", "plateau", "overfit"]
 [say.from_]
 later = "From step {step} on "

@@ -6,6 +6,9 @@ phase = "forward"
 signal = "settings"
 message = "{module} ({class_name}) {what_}: in eval mode it does not use the statistics of the training."
 fix = "Use track_running_stats=True and a momentum between 0.01 and 0.3; a schedule of the momentum must end above 0."
+seeks = [
+    "modules: class_name IN ('SyncBatchNorm', 'BatchNorm1d', 'BatchNorm2d', 'BatchNorm3d') AND call_order IS NOT NULL",
+]
 explains = ["overfit"]
 [say.what_]
 no_statistics = "keeps no running statistics"

@@ -6,6 +6,7 @@ phase = "eval"
 signal = "output"
 message = "Before its first training step model {model} was evaluated with buffers that only training sets. Its output there is {times_} the size of that in training. Buffers of {place_} went from {before:.4g} to {after:.4g} (root mean square) in the first training forward{and_}."
 fix = "Register the buffers with meaningful values. Or run a forward in training mode, or load a checkpoint, before the first evaluation. Or leave that evaluation out."
+seeks = ["probes: probe = 'eval_output_before_training'", "probes: probe = 'buffer_set_by_training'"]
 explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
 [say.times_]
 not_finite = "not finite, and so any number of times"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "call_order"
 message = "{module} ({class_name}, {numel} parameters in the optimizer) was never called in {steps_} steps and its parameters never got a gradient."
 fix = "Call it in forward, or remove it."
+seeks = ["param_steps: missing", "modules: call_order IS NULL AND parent_id IS NOT NULL"]
 explains = ["broken-graph", "frozen-by-zero-gradient"]
 [params.numbers]
 value = 3

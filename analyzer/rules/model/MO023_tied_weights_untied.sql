@@ -6,6 +6,7 @@ phase = "forward"
 signal = "storage"
 message = "At step {step} {sentence}: from here on they are trained as two weights, or one of them not at all."
 fix = "Tie them again after whatever replaced one of them (head.weight = embedding.weight), and before the optimizer is made. Do the same after load_state_dict(assign=True), deepcopy of a part, or surgery on the model."
+seeks = ["events: event = 'weights-untied'"]
 explains = ["second-moment-collapse", "parameters-not-in-optimizer", "loss-off-course", "unused-module", "frozen-by-zero-gradient", "symmetric-init"]
 [needs]
 tables = ["events", "steps"]

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "rows_used"
 message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}. {percent} % never get a gradient."
 fix = "Check how words or categories become indices: a clamp, a modulo, a vocabulary file of another size. Or make the table as large as it is used."
+seeks = ["embeddings: coalesce(rows_used <= $share * rows, true)"]
 explains = []
 [params.share]
 value = 0.5

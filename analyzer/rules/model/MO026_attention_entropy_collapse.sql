@@ -6,6 +6,7 @@ phase = "forward"
 signal = "attention_entropy"
 message = "From step {step} on attention in {place_} {how_}. The entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}). {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
 fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer. Find what made the logits grow. It may be weights written or loaded in between, a lost scale, or an update that was too large."
+seeks = ["probes: probe IN ('attention_sure', 'attention_entropy') AND isfinite(value)"]
 explains = ["gradients-vanish", "nothing-learnt", "loss-off-course"]
 [say.place_]
 outside = "code outside modules"

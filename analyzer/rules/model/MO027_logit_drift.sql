@@ -6,6 +6,10 @@ phase = "forward"
 signal = "abs_max"
 message = "The logits that {place_} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
 fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate. In half precision such logits lose their differences."
+seeks = [
+    "batches: loss_op LIKE 'NllLoss%'",
+    "tensor_stats: phase = 'forward' AND isfinite(min) AND isfinite(max) AND greatest(abs(min), abs(max)) > $size",
+]
 explains = ["fp16-overflow"]
 [say.place_]
 root = "the model ({class_name})"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "stale"
 message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before later updates{names_}. At step {since} {operator} made {thing_}, and it was used again. Gradients belong to weights that no longer exist."
 fix = "{remedy}"
+seeks = ["events: event = 'stale-forward-weights'"]
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course", "lr-too-high", "exploding-gradients", "overfit", "unexplained-jump"]
 [say.names_]
 first = " (first {tensor})"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "zero_count"
 message = "{place_} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks. The argument p of torch is the share that is dropped, not the share that is kept.{learnt_}"
 fix = "Use a p of 0.1 to 0.5; what other frameworks call keep_prob is 1 - p."
+seeks = ["modules: regexp_matches(class_name, '^(Alpha|Feature)?Dropout[123]?d?$')"]
 explains = ["shuffled-labels", "nothing-learnt"]
 [say.place_]
 root = "the root"

@@ -6,6 +6,7 @@ phase = "loss"
 signal = "class_weights"
 message = "{loss_op} weighs the classes as often as they occur. Class {top}, {percent} % of the {total} targets, counts {high:.3g} times, and class {rare}, {rare_percent} %, counts {low:.3g} times. The frequent class, which needs no help, counts most."
 fix = "Weigh each class by the inverse of its frequency. Set weight = total / (classes * counts), or pos_weight = negatives / positives."
+seeks = ["batches: class_weights IS NOT NULL AND role = 'target'"]
 explains = ["class-imbalance", "representation-collapse", "underfit"]
 [params.least]
 value = 200

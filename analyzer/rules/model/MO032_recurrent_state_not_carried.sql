@@ -6,6 +6,7 @@ phase = "forward"
 signal = "event"
 message = "{module} ({class_name}) is called {calls} times in one forward, with other inputs but the same state. The state that it returns is not passed to the next call. It remembers nothing of the steps before."
 fix = "Give each call the state that the call before has returned: out, state = cell(x, state)."
+seeks = ["events: event = 'state-not-carried'"]
 explains = ["nothing-learnt"]
 [needs]
 tables = ["events", "modules"]

@@ -6,6 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
+seeks = ["operators: trigger = 'risk' AND saved IN ('sigmoid', 'softmax', 'tanh', 'relu')"]
 explains = ["saturated-activation", "dead-relu", "vanishing-gradients", "divergence", "nothing-learnt", "double-softmax"]
 [say.range_]
 between = "{low} … {high}"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "source"
 message = "At {place} {what_}{more}."
 fix = "{remedy}"
+seeks = ["events: event = 'result-discarded'"]
 explains = ["zero-grad-missing", "no-optimizer-step", "train-mode-in-eval", "stuck-in-eval-mode", "scheduler-never-stepped", "ema-not-updated"]
 [say.what_]
 computed = "the result of {text} is thrown away. {called} returns a new tensor, and {target} stays as it is"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "source"
 message = "{place} makes one {made} and puts it {value} times into {holder_} ({text}). These {value} layers share their weights."
 fix = "Make a module for each layer: [{element} for _ in range(n)], or a deep copy."
+seeks = ["events: event = 'module-repeated'"]
 [say.holder_]
 root = "the root module"
 named = "{module}"

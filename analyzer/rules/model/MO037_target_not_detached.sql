@@ -6,6 +6,7 @@ phase = "loss"
 signal = "event"
 message = "{what_} ({through}, {part_}). {value} looks at the loss found it; {parameters} parameters are trained through it."
 fix = "{remedy}"
+seeks = ["events: event = 'target-not-detached'"]
 explains = ["overfit", "nothing-learnt", "loss-off-course", "representation-collapse", "loss-sign-flipped"]
 [say.what_]
 actions = "The target for the values of actions keeps its gradient, by way of the value of the state that follows"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "event"
 message = "A softmax {part_} leaves {value:.1%} of the probability to {what_}: {how_}. Scores that are all equal would leave {uniform:.1%}."
 fix = "{remedy}"
+seeks = ["events: event = 'mask-without-effect'"]
 explains = ["overfit", "nothing-learnt", "loss-off-course"]
 [say.part_]
 root = "in the root module"

@@ -7,6 +7,7 @@ phase = "forward"
 signal = "nonfinite_count"
 message = "The first number that was lost: {origin_} at step {step} {held_}.{compiled_}{rerun}{spared_}"
 fix = "Look at what {origin_} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+seeks = ["nonfinite_origin: true"]
 explains = ["loss-off-course", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100

@@ -6,6 +6,7 @@ phase = "backward"
 signal = "gradient"
 message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was computed at {hit} of {numel} elements where its derivative is infinite or undefined. A torch.where, masked_fill, minimum or the like after it hid them from the loss, not from the gradient."
 fix = "Mask the input as well: x = torch.where(mask, x, safe_value) before {op}, then torch.where(mask, f(x), other) after it."
+seeks = ["bad_steps: NOT list_contains(signs, 'loss')"]
 explains = ["nonfinite-values", "sqrt-at-zero", "division-by-zero", "log-of-zero", "loss-off-course", "loss-scale-collapse", "frozen-by-zero-gradient", "dead-relu"]
 [needs]
 tables = ["steps", "operators"]

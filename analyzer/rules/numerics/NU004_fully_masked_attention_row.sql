@@ -6,6 +6,7 @@ phase = "forward"
 signal = "full_rows"
 message = "Attention in {place_} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
 fix = "Leave every query at least one key: its own position, or a dummy key. Or replace NaN rows after the softmax. Check batches with samples that are padding only."
+seeks = ["nonfinite_origin: kind IN ('activation', 'output', 'loss')"]
 explains = ["outlier-batch", "nonfinite-values", "loss-off-course", "exploding-gradients", "nonfinite-operator"]
 [say.place_]
 root = "the root module"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "zero_count"
 message = "At step {step} {op_} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin_}.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)). Handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
+seeks = ["nonfinite_origin: kind IN ('loss', 'activation', 'output')"]
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [say.op_]
 divides = "{op}"

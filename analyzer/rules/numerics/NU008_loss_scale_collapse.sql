@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "loss_scale"
 message = "From step {step} on the GradScaler skipped {skips} steps in a row. Its scale fell from {before} to {value}: gradients are not finite whatever the scale."
 fix = "Find where the first Inf or NaN comes from (it is not the scale). Lower the learning rate or run that part in float32."
+seeks = ["steps: skipped_by_scaler AND loss_scale IS NOT NULL"]
 explains = ["plateau"]
 [params.skips]
 value = 12

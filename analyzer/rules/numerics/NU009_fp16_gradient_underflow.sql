@@ -6,6 +6,7 @@ phase = "backward"
 signal = "zero_count"
 message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling. {percent} % of their elements are {which_}, and the largest is {largest}. float16 loses digits below 6.1e-5 and ends at 6e-8."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
+seeks = ["tensors: kind IN ('gradient', 'activation_gradient') AND dtype = 'float16'"]
 explains = ["gradients-vanish", "update-lost-to-rounding", "lr-too-low", "nothing-learnt", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [say.which_]
 zero = "exactly zero"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "clip_norm"
 message = "At step {step} {who_} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_:.3g}."
 fix = "Call scaler.unscale_(optimizer) before the clipping."
+seeks = ["steps: clip_scaled OR loss_scale > 1 AND clip_norm IS NULL AND stepped AND grad_norm > 0"]
 explains = ["clip-always-active", "lr-too-low", "nothing-learnt", "clip-ineffective", "frozen-by-zero-gradient"]
 [say.who_]
 clip_grad_norm = "clip_grad_norm_"

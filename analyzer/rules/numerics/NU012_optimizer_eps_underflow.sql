@@ -7,6 +7,7 @@ phase = "optimizer"
 signal = "nonfinite_count"
 message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow_}."
 fix = "Use a larger eps (1e-4 for float16 state), or keep weights and optimizer state in float32."
+seeks = ["nonfinite_origin: kind IN ('parameter', 'update') AND phase = 'optimizer'"]
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [say.narrow_]
 weight = "{dtype}"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "zero_count"
 message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step. The update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others_}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
+seeks = ["tensor_stats: phase = 'optimizer' AND numel > 0 AND zero_count::DOUBLE / numel > $share"]
 explains = ["nothing-learnt", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [say.others_]
 one = " So it is with 1 more weight."
@@ -50,6 +51,7 @@ WITH updates AS (
     FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
     LEFT JOIN halved_weights c ON c.rank = p.rank AND c.tensor_id = p.tensor_id AND c.step = s.step
     WHERE (p.dtype IN ('float16', 'bfloat16') OR c.step IS NOT NULL)
+      AND s.phase = 'optimizer'
       AND s.numel > 0
       AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
       AND len(p.shape) >= 2

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "clip_norm"
 message = "At step {step} {found_} ({tensors_} tensors, {dtypes}): the norm overflowed, and clipping by it set all gradients to zero."
 fix = "Take the norm in float32: cast the gradients, or keep float32 master weights. Find out why the gradients are so large; error_if_nonfinite=True makes it visible."
+seeks = ["steps: isinf(clip_norm) OR stepped AND grad_norm = 0 AND clip_norm IS NULL AND loss <> 0"]
 explains = ["nonfinite-tensor", "zero-grad-before-step", "gradients-vanish", "lr-too-low", "no-optimizer-step", "clip-always-active", "clip-ineffective", "plateau", "silent-backend-noop", "update-lost-to-rounding", "exploding-gradients", "fp16-overflow", "loss-spike"]
 [say.found_]
 norm_infinite = "clip_grad_norm_ found an infinite total norm although every gradient was finite"

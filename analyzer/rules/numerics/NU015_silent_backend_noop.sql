@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "update_norm"
 message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was. Its gradient is not zero (norm {value}), its learning rate is {lr}, and nothing was skipped or rounded."
 fix = "Make the parameter contiguous, upgrade torch, or check a custom optimizer: its step does nothing here."
+seeks = ["tensor_stats: phase = 'optimizer' AND sum_sq = 0"]
 explains = ["nothing-learnt"]
 [params.tiny]
 value = 1e-6
@@ -61,7 +62,8 @@ WITH still AS (
     SELECT s.rank, s.tensor_id
     FROM tensor_stats s
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'update' AND s.sum_sq = 0 GROUP BY s.rank, s.tensor_id HAVING count(*) >= $least
+    WHERE t.kind = 'update' AND s.phase = 'optimizer' AND s.sum_sq = 0
+    GROUP BY s.rank, s.tensor_id HAVING count(*) >= $least
 ), weights AS (
     -- exact sums of the whole weight after each step: what a sample of its elements does not show, they do
     SELECT s.rank, s.step, p.update_id, s.sum = lag(s.sum) OVER w

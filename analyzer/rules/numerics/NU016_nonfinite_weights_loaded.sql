@@ -6,6 +6,7 @@ phase = "forward"
 signal = "nonfinite_count"
 message = "Parameter {tensor} was not finite {when_} ({nan_count} NaN, {inf_count} infinite of {numel} elements): the training went on from it."
 fix = "Load another checkpoint, or initialise the parameter. Check when the checkpoint was written and that the model's own init covers it."
+seeks = ["nonfinite_origin: true"]
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "nonfinite-operator", "fully-masked-attention-row", "silent-data-corruption"]
 [say.when_]
 before_first_update = "before the first update"

@@ -6,6 +6,10 @@ phase = "forward"
 signal = "autocast"
 message = "From step {step} on {what_}, but the training forward runs without autocast (float32): {off_}."
 fix = "Put the forward and the loss under torch.autocast(device, dtype), or drop the GradScaler."
+seeks = [
+    "steps: contains(calls, 'f') AND autocast IS NULL",
+    "steps: contains(calls, 'f') AND (autocast IS NOT NULL OR loss_scale > 1)",
+]
 [say.what_]
 autocast_before = "autocast to {dtype_before} was on in all {on_before} steps before"
 scaler = "a GradScaler (scale {scale}) is in use"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "nonfinite_count"
 message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose. There activation {tensor} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}. Run once more, separately and uncompiled, on the same arguments and weights, the model put out finite values."
 fix = "Run this step with torch.compile(backend='aot_eager'). If it stays finite, the inductor backend is at fault, else the decompositions. Then take activation {tensor} out of the compiled code (torch.compiler.disable on its module) or keep its intermediate values in float32. Report it with the capture as input."
+seeks = ["captured_steps: only_compiled"]
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "division-by-zero", "nonfinite-operator", "domain-error", "infinite-slope", "silent-data-corruption"]
 [say.compiled_]
 operator = " ({operator})"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "min"
 message = "At step {step} {op_}{place_} divided by {value} (smallest of {numel}, {dtype}, shape {shape}). In {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect_}."
 fix = "Put a floor under the divisor that fits the data, not the number format. Examples are std.clamp(min=1e-2 * typical std) and x / (scale + 1e-3 * typical scale). Or leave out what has no scale of its own: an empty context, a still window, a constant feature. An eps of 1e-8 only turns a division by zero into one by 1e-8."
+seeks = ["operators: trigger = 'collapse'"]
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "exploding-activations", "lr-too-high", "silent-data-corruption", "unexplained-jump", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "optimizer-state-drift", "shuffled-labels"]
 [say.op_]
 division = "a division"

@@ -6,6 +6,7 @@ phase = "forward"
 signal = "abs_max"
 message = "At step {step} {tensor} reached {value}, after {usual} on average in all other steps. It is made by code{after_}. Nothing that was measured before it in this forward pass was larger than usual. Nothing recorded says why."
 fix = "Run the batch of step {step} again and look at the code that makes {tensor}. Print the smallest divisor and the largest result of each operation there."
+seeks = ["unexplained_leaps: NOT bounded"]
 explains = ["loss-off-course", "nonfinite-values", "exploding-gradients", "exploding-activations", "lr-too-high", "dead-relu", "saturated-activation", "gradients-vanish", "bad-init-scale", "optimizer-state-drift", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
 generic = true
 [say.after_]

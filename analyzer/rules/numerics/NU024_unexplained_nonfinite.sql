@@ -6,6 +6,7 @@ phase = "forward"
 signal = "nonfinite_count"
 message = "Numbers were lost and nothing recorded says why: {origin_} at step {step} was the first ({held_}).{rerun}"
 fix = "Look at what {origin_} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+seeks = ["nonfinite_origin: true"]
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100

@@ -6,6 +6,7 @@ phase = "backward"
 signal = "carried_grad_norm"
 message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}. The optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps. Gradients of old batches add up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next. Note that model.zero_grad() clears only the parameters of that model."
+seeks = ["steps: carried_grad_norm > 0"]
 explains = ["exploding-gradients", "loss-off-course", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [say.share_]
 what_was_used = "exactly what was used"

@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {saw_}."
 fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
+seeks = [
+    "steps: microbatches >= 1 AND (NOT coalesce(stepped, false) OR regexp_matches(calls, 'b[^bs]*z[^bs]*s') OR calls LIKE '%b%b%')",
+]
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "nothing-learnt", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [say.saw_]
 no_gradient = "no gradient"

@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "stepped"
 message = "From step {step} on backward ran {passes} times in {steps} iterations, but {what_}."
 fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches."
+seeks = [
+    "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0",
+]
 explains = ["parameters-not-in-optimizer"]
 reach = 5
 [say.what_]

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "The learning rate is too high {when_}. At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}). The loss went from {loss_before} to {after_}."
 fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps. An update ratio near 1e-3 is usual."
+seeks = ["optimizer_series: isfinite(update_ratio) AND update_ratio > $ratio"]
 explains = ["exploding-gradients", "loss-off-course", "nonfinite-values", "dead-relu", "saturated-activation", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 slack = 1
 [say.when_]

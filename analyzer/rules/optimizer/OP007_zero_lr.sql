@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until_}). The weights do not learn."
 fix = "Check the schedule's length and end value, and what sets the learning rate at step {step}."
+seeks = ["param_groups: lr <= 0"]
 explains = ["nothing-learnt", "lr-too-low", "stale-metric"]
 [say.until_]
 to_the_end = "to the end of the run"

@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
 fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places. A schedule whose length is counted in epochs is stepped once an epoch."
+seeks = [
+    "schedulers: steps >= 2 AND scheduler NOT LIKE '%Plateau%' OR CASE WHEN scheduler IN ('CosineAnnealingLR', 'PolynomialLR') THEN total_steps >= 4 WHEN scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') THEN total_steps >= $nearly_all * ($batches - 1) ELSE scheduler = 'OneCycleLR' END",
+]
 explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau", "python-exception"]
 [say.how_]
 several_times_a_step = "{scheduler} is stepped {value} times for every optimizer step"

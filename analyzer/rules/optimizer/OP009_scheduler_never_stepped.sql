@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "A {scheduler} was made for optimizer {optimizer_id}, but in {steps_} optimizer steps the script {how_}: the learning rate is {value}."
 fix = "Call scheduler.step() after optimizer.step(), or, if it was planned in epochs, at the end of each epoch (Lightning: interval \"step\")."
+seeks = ["schedulers: coalesce(total_steps, 0) <= 0 AND step >= least(1, $seen * $least - 1)"]
 [say.how_]
 never_stepped_it = "never stepped it"
 stepped_another_one = "stepped another one, of an optimizer that steps no more"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "calls"
 message = "{scheduler} is stepped {where_} ({value}: b backward, l scheduler, s optimizer). The first learning rate of the schedule is never used."
 fix = "Call optimizer.step() first, then scheduler.step()."
+seeks = ["schedulers: before_optimizer"]
 [say.where_]
 between_backward_and_step = "between backward and optimizer.step"
 at_the_head_of_the_loop = "at the head of the loop, before the optimizer"

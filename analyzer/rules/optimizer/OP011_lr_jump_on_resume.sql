@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "{resume_} before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
 fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']). Create it before loading, or pass last_epoch. Set no rate over what was loaded. In a scheduler of one's own, compute each rate from last_epoch alone (>= and not ==)."
+seeks = ["checkpoints: action = 'optimizer' AND lr > 0 OR action = 'weights'"]
 explains = ["lr-spike", "lr-too-high", "loss-off-course", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
 [say.resume_]
 state_was_loaded = "Optimizer state was loaded"

@@ -6,6 +6,7 @@ phase = "backward"
 signal = "loss_gradient"
 message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full. The gradient is {value} times {of_what_}."
 fix = "Divide the loss by the number of microbatches ({microbatches}) before backward."
+seeks = ["steps: microbatches >= least(2, $more)"]
 explains = ["exploding-gradients", "clip-always-active", "loss-off-course", "nonfinite-tensor", "saturated-activation"]
 [say.of_what_]
 mean_over_all_samples = "that of the mean over all samples"

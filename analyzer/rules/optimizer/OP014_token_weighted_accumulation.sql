@@ -6,6 +6,7 @@ phase = "backward"
 signal = "valid_targets"
 message = "From step {step} on microbatches with {fewest} to {most} valid targets get the same weight. A target in the smallest counts {value} times as much as one in the largest."
 fix = "Sum the losses (reduction='sum') and divide by the number of valid targets of all microbatches of the step."
+seeks = ["batches: role = 'target' AND ignored_count IS NOT NULL AND microbatch IS DISTINCT FROM 0"]
 [params.ratio]
 value = 2.0
 unit = "times"

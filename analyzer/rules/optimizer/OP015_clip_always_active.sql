@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "clip_coefficient"
 message = "From step {step} on {how_}: {effect_}."
 fix = "Raise the threshold to a high quantile of the norms, or lower the learning rate if gradients are too large."
+seeks = [
+    "steps: isfinite(clip_norm) AND CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END < $most OR clip_value > 0",
+]
 [say.how_]
 norm_cut_hard = "clipping leaves less than {below:.3g} of the gradient in {percent} % of the steps (typical coefficient {value:.3g}: norm {norm:.3g} cut to {max_norm:.3g})"
 elements_cut_hard = "clipping by value cuts most of the {numel} elements of the gradient to the same size, {max_norm:.3g}: their mean square is {percent} % of its square"

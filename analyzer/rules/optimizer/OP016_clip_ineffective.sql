@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the optimizer saw a gradient norm of {value} although clip_grad_norm_ was told {max_norm} ({why_})."
 fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds. Call model.parameters() each time: kept in a variable, it is a generator that is empty after its first use."
+seeks = ["steps: stepped AND clip_max_norm > 0 AND grad_norm > $over * clip_max_norm"]
 explains = ["clip-always-active"]
 [say.why_]
 not_between_backward_and_step = "it was not called between backward and step; the order was {calls}: f forward, b backward, z zero_grad, c clipping, s step"

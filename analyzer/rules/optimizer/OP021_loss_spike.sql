@@ -7,6 +7,9 @@ phase = "loss"
 signal = "loss"
 message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients_}; {batch_}{after_}."
 fix = "Look at what changed first at step {step}. It may be the batch (its fingerprint is recorded), the learning rate, or the update before it. Clipping the gradient norm limits the damage of one step."
+seeks = [
+    "optimizer_series: history >= $history AND isfinite(loss) AND loss > $peak * loss_peak AND loss > loss_median + $z * greatest(loss_sigma, $least_spread * abs(loss_median))",
+]
 explains = []
 generic = true
 reach = 5

@@ -7,6 +7,7 @@ phase = "loss"
 signal = "loss"
 message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}. In the steps before the median was {loss_median}. The gradient norm reached {near_norm} after {norm_median}.{at_once_}"
 fix = "Compare what changed first at step {step}. It may be the samples and their labels, or the mode of the model. It may be the terms of the loss, the learning rate, or the update ratio. {remedy_}"
+seeks = ["divergences: true"]
 explains = ["loss-spike", "nonfinite-metric"]
 generic = true
 reach = 40

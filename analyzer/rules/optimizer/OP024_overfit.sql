@@ -6,6 +6,9 @@ phase = "step"
 signal = "metrics"
 message = "The model memorises its samples. {name} rose to {value} from its lowest, {lowest} at step {step}. Meanwhile the training loss fell further, from {train_then} to {train_now}."
 fix = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
+seeks = [
+    "metrics: isfinite(value) AND contains(lower(name), 'loss') AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)')",
+]
 explains = []
 slack = 20
 [params.rise]

@@ -7,6 +7,9 @@ phase = "step"
 signal = "loss"
 message = "After {steps_} steps the training loss is {value}, {percent} % of its start, and {name} ({eval_}) is no better. The model fits neither, though its gradients are healthy."
 fix = "Train longer or with a higher learning rate first; then a larger model, better inputs, less regularisation."
+seeks = [
+    "metrics: isfinite(value) AND contains(lower(name), 'loss') AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)')",
+]
 explains = []
 [params.share]
 value = 0.8

@@ -8,6 +8,7 @@ signal = "grad_norm"
 message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}. It is in the graph, but no gradient flows."
 fix = "Look between {tensor} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
 slack = 20
+seeks = ["param_steps: coalesce(sum_sq = 0 AND NOT missing AND nonfinite_count = 0, true)"]
 [say.and_]
 another_parameter = ", as is that of one other parameter"
 other_parameters = ", as are those of {others} other parameters"

@@ -6,6 +6,7 @@ phase = "loss"
 signal = "activation_gradient"
 message = "From step {step} on the loss ({loss}) does not depend on the model. Its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
 fix = "Look between the model's output and the loss. Usual causes are a factor of 0 (a weight, a mask, a schedule) and a clamp that always acts. Another is an output that the loss does not use."
+seeks = ["param_steps: sum_sq = 0 AND NOT missing AND nonfinite_count = 0"]
 explains = ["gradients-vanish", "nothing-learnt", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
 [params.least]
 value = 6

@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "{scheduler} was stepped {times} times in {steps_} optimizer steps of optimizer {optimizer_id}, although {how_}. The learning rate at the end is {value}."
 fix = "{remedy}"
+seeks = [
+    "schedulers: CASE WHEN json_valid(settings) THEN greatest(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT, json_extract(settings, '$.planned')::BIGINT) >= $planned OR json_extract(settings, '$.warmup')::BIGINT >= $warm END",
+]
 explains = ["lr-too-low", "nothing-learnt"]
 [say.how_]
 warm_up_not_over = "its warm-up takes {warmup} steps"

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "The learning rate rises within every epoch and falls back from {value} to its first value {first} where the next one begins: at step {step} and in each of the first {epochs} epochs. The warm-up counts the steps of the epoch, not those of the training."
 fix = "Count optimizer steps over all epochs for the warm-up (epoch * len(loader) + i), or step a scheduler that counts by itself."
+seeks = ["steps: epoch >= $epochs - 1"]
 explains = ["plateau", "underfit", "lr-spike", "lr-too-low"]
 [params.epochs]
 value = 3

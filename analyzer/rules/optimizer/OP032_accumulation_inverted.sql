@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "microbatches"
 message = "From step {step} on every {value} steps two batches are accumulated, and all other steps take one. So the optimizer steps after {value} of {every} batches. The condition of the accumulation is the wrong way round: `if i % {every}:` is true where i is no multiple of {every}."
 fix = "Step where the count is a multiple: if (i + 1) % {every} == 0. Divide each loss by {every}, too."
+seeks = ["steps: microbatches = $double AND completed"]
 explains = ["accumulation-not-normalised", "clip-always-active"]
 [params.least]
 value = 5

@@ -6,6 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "From step {step} on {what_}"
 fix = "{remedy}"
+seeks = ["param_groups: group_id IS DISTINCT FROM 0"]
 [say.what_]
 first_alone = "the learning rate of parameter group 0 goes its own way, from {highest} down to {value}. The other {others} groups began with the same rate and keep {kept} to the end. No scheduler sets it: the script sets param_groups[0][\"lr\"] alone."
 one_for_all = "all {groups} parameter groups train with one learning rate, {value} at first, although the script gave them rates of their own, {lowest} to {highest}. What sets the rate takes one number for all groups."
