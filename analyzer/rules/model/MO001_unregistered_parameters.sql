@@ -6,6 +6,12 @@ phase = "forward"
 signal = "registered"
 message = "{holder_} {what_}. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
 fix = "{remedy_}"
+seeks = [
+    [
+        "tensors: registered = false AND optimizer_id IS NULL AND requires_grad",
+        "events: event = 'parameter-wrapped'",
+    ],
+]
 explains = ["parameters-not-in-optimizer", "nothing-learnt", "graph-retained-across-steps"]
 [say.holder_]
 root = "The model {model}"

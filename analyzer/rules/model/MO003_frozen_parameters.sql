@@ -6,6 +6,12 @@ phase = "backward"
 signal = "requires_grad"
 message = "From step {step} on {value} parameters{held_} do not require gradients ({names}): they never move{again_}."
 fix = "Set requires_grad_(True) where they are meant to train, or leave them out of the optimizer. After a resume, freeze by the step or epoch that the training has reached."
+seeks = [
+    [
+        "param_steps: frozen",
+        "exits: phase = 'backward' AND step IS NOT NULL AND exception_message IS NOT NULL",
+    ],
+]
 explains = ["nothing-learnt", "broken-graph", "unused-module", "python-exception"]
 [say.held_]
 held = " that the optimizer holds"

@@ -6,6 +6,12 @@ phase = "backward"
 signal = "gradient"
 message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place_} (last cut off: {tensor}), for {steps} steps. Yet the module is called and {beside_}. The graph is cut {where_}."
 fix = "Call loss.backward() where none is made. Else look behind module {place_} for what leaves the graph. Usual causes are detach(), .data, .item(), no_grad(), argmax or rounding, numpy, and a new tensor made from the values. Remove it or use a differentiable form."
+seeks = [
+    [
+        "param_steps: NOT frozen AND coalesce(missing OR sum_sq = 0 AND nonfinite_count = 0, true)",
+        "exits: phase = 'backward' AND step IS NOT NULL AND exception_message IS NOT NULL",
+    ],
+]
 explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu", "python-exception"]
 [say.place_]
 root = "the root"

@@ -6,6 +6,12 @@ phase = "loss"
 signal = "output"
 message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
+seeks = [
+    [
+        "operators: trigger = 'risk' AND saved IN ('softmax', 'sigmoid')",
+        "tensor_stats: phase = 'forward' AND min >= 0 AND max <= $above_one",
+    ],
+]
 explains = ["nothing-learnt", "vanishing-gradients", "shuffled-labels"]
 [say.what_]
 softmax_of_probabilities = "The output of {model} already sums to one per sample, and cross_entropy takes the softmax of it again (C = {classes})"

@@ -6,6 +6,13 @@ phase = "loss"
 signal = "loss_gradient"
 message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
+seeks = [
+    [
+        "batches: loss_gradient < 0 OR list_min(class_weights) < 0",
+        "optimizer_series: loss < 0",
+        "param_groups: coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)",
+    ],
+]
 explains = ["loss-off-course", "exploding-gradients", "underfit", "logit-drift", "lr-too-high", "overfit", "silent-backend-noop", "silent-data-corruption"]
 [say.what_]
 negative_class_weight = "a class counts with weight {value:.3g} in {loss_op}: what is made likely for it should be unlikely"

@@ -6,6 +6,12 @@ phase = "loss"
 signal = "shape"
 message = "At step {step} the {stretched_} {before} was stretched to {shape} against {against_}{where_}: every sample {meets_}."
 fix = "{remedy}"
+seeks = [
+    [
+        "operators: op = 'Broadcast'",
+        "events: event = 'warning'",
+    ],
+]
 explains = ["overfit", "nothing-learnt", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "loss-off-course"]
 [say.stretched_]
 prediction = "prediction"

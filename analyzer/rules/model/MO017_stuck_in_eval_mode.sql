@@ -6,7 +6,12 @@ phase = "forward"
 signal = "training"
 message = "From step {step} on {who_} trains in eval mode{after_}. Dropout is off, and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
-seeks = ["steps: NOT training AND microbatches >= 1 OR eval_forwards > 0"]
+seeks = [
+    [
+        "steps: NOT training AND microbatches >= 1",
+        "module_modes: grad AND NOT training",
+    ],
+]
 explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
 [say.who_]
 the_model = "the model"

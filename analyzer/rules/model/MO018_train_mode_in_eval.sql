@@ -6,6 +6,12 @@ phase = "eval"
 signal = "training"
 message = "{what_}: {consequence_}."
 fix = "{remedy}"
+seeks = [
+    [
+        "module_modes: NOT grad AND training",
+        "events: event = 'random-evaluation'",
+    ],
+]
 [say.place_]
 root = "the root module"
 named = "{module}"

@@ -6,6 +6,12 @@ phase = "forward"
 signal = "activation"
 message = "The output of {place_}{class_} is exactly {constant} for every sample from step {step} on. A {function} over one unit cannot give anything else. No gradient passes it, and nothing before it learns."
 fix = "{remedy}"
+seeks = [
+    [
+        "modules: class_name IN ('Softmax', 'LogSoftmax')",
+        "events: event = 'softmax-of-one'",
+    ],
+]
 explains = ["gradients-vanish", "nothing-learnt", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
 [say.place_]
 root = "the root"

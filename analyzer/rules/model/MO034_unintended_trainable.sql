@@ -6,6 +6,13 @@ phase = "optimizer"
 signal = "requires_grad"
 message = "From step {step} on {what_}."
 fix = "{remedy}"
+seeks = [
+    [
+        "param_steps: frozen AND NOT missing",
+        "events: event IN ('mode-undone', 'freeze-missed')",
+        "parameters: class_name LIKE '%BatchNorm%' AND requires_grad IS DISTINCT FROM true",
+    ],
+]
 explains = ["frozen-by-zero-gradient", "train-mode-in-eval"]
 [say.why_]
 on_a_module = "On a module this is an attribute like any other, and its parameters do not see it"

@@ -7,6 +7,12 @@ phase = "forward"
 signal = "abs_max"
 message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements{largest_}{before_}{operand_}. float16 ends at 65504.{rerun}"
 fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down. Find out why its values had grown."
+seeks = [
+    [
+        "nonfinite_origin: kind IN ('activation', 'output', 'loss', 'activation_gradient', 'gradient')",
+        "tensors: kind = 'activation' AND dtype = 'float16'",
+    ],
+]
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
 [say.largest_]
 largest = "; largest finite element {value:.5g}"

@@ -6,6 +6,12 @@ phase = "forward"
 signal = "fill"
 message = "{said_}."
 fix = "Take the fill from the dtype of the scores: scores.masked_fill(mask, torch.finfo(scores.dtype).min), or compute the scores in float32. And leave every row at least one key."
+seeks = [
+    [
+        "exits: exception_message LIKE '%cannot be converted to type%alf without overflow%'",
+        "nonfinite_origin: kind IN ('activation', 'output', 'loss')",
+    ],
+]
 explains = ["fully-masked-attention-row", "nonfinite-values", "shape-or-dtype-error", "fp16-overflow", "loss-off-course"]
 [say.place_]
 root = "the root module"

@@ -6,6 +6,12 @@ phase = "forward"
 signal = "min"
 message = "{op} got {value} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
 fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {value} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
+seeks = [
+    [
+        "first_bad_operator: phase = 'forward' AND nan_count > 0",
+        "nonfinite_origin: nan_count > 0",
+    ],
+]
 explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero", "nonfinite-input"]
 [needs]
 tables = ["steps"]

@@ -6,6 +6,12 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "From step {step} on {what_}."
 fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss, and mode='max' for an accuracy."
+seeks = [
+    [
+        "optimizer_series: update_ratio < greatest($small, $ratio)",
+        "schedulers: scheduler LIKE '%Plateau%'",
+    ],
+]
 explains = ["nothing-learnt"]
 [say.what_]
 updates_too_small = "an update moves the weights by {value:.3g} of their norm (lr {lr:.3g}) although the gradients are healthy (norm {norm:.3g}): at this rate {steps_} steps change nothing"

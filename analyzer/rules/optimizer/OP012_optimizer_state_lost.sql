@@ -6,7 +6,13 @@ phase = "optimizer"
 signal = "state_step"
 message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later. On resume call optimizer.load_state_dict before training goes on."
-seeks = ["param_groups: state_step <= 1 OR state_step IS NULL AND optimizer_id <> 0"]
+seeks = [
+    [
+        "param_groups: state_step <= 1 AND step > 0 OR state_step IS NULL AND optimizer_id <> 0",
+        "events: event = 'resume'",
+        "checkpoints: action = 'read' AND optimizer_entries > 0",
+    ],
+]
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [say.what_]
 step_counter = "the step counter"

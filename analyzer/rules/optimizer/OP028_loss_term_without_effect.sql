@@ -6,6 +6,12 @@ phase = "backward"
 signal = "used"
 message = "{what_}"
 fix = "{remedy_}"
+seeks = [
+    [
+        "loss_terms: NOT used",
+        "events: event = 'term-detached'",
+    ],
+]
 explains = ["plateau"]
 [say.held_]
 by_no_optimizer = "that no optimizer holds"
