@@ -11,7 +11,16 @@ def test_what_is_saved_and_loaded_is_a_row_with_its_file_and_counter(train, tmp_
 
     def checkpoint(step: int) -> None:
         if step == 2:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epochs": 9, "epoch": 1, "step": step}, path)
+            torch.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "epochs": 9,
+                    "epoch": 1,
+                    "step": step,
+                },
+                path,
+            )
         elif step == 4:
             state = torch.load(path)
             model.load_state_dict(state["model"])
