@@ -15,6 +15,7 @@ from torch.utils.data import (
     BatchSampler,
     DataLoader,
     DistributedSampler,
+    IterableDataset,
     RandomSampler,
     SequentialSampler,
     Subset,
@@ -42,15 +43,31 @@ _COUNTABLE = {
 }
 
 
-class _Iteration:
-    """One pass over a loader."""
+class _Pass:
+    """How far a pass over a loader has come; its iterator may be gone."""
 
-    __slots__ = ("epoch", "indices", "loader_id", "of_loader", "place")
+    __slots__ = ("ended", "left_after", "left_passes", "place")
+
+    def __init__(self, before: "_Pass | None" = None) -> None:
+        self.place = 0
+        """Batches that it has handed out."""
+        self.ended = False
+        self.left_passes, self.left_after = 0, None
+        """Passes before it, in a row, that the script left before their end after this many batches."""
+        if before is not None and not before.ended:
+            self.left_passes = before.left_passes + 1 if before.place == before.left_after else 1
+            self.left_after: int | None = before.place
+
+
+class _Iteration:
+    """An iterator of a loader, in its pass."""
+
+    __slots__ = ("epoch", "indices", "loader_id", "now", "of_loader")
 
     def __init__(self) -> None:
         self.loader_id: int | None = None
         self.epoch = 0
-        self.place = 0
+        self.now = _Pass()
         self.of_loader: Row = {}
         """Columns of `batches` that are the same for all of them."""
         self.indices: deque[Any] = deque()
@@ -75,11 +92,14 @@ class LoaderWatch(Part):
         self._next_dataset = itertools.count()
         """Identity of a data set behind subsets → whether it lives, and its number."""
         self._epochs: dict[int, int] = {}
+        self._passes: dict[int, _Pass] = {}
+        """Loader → its last pass."""
 
     def install(self, patches: Patches) -> None:
         """Wrap the beginning of an iteration, the sampler, and the batch."""
         position, step_row, guarded = self.session.position, self.session.step_row, self.session.guard.guarded
         next_batch, loaded = guarded("data", self.optimizers.next_batch), guarded("data", self._loaded)
+        ended = guarded("data", self._ended)
         iterator = dataloader._BaseDataLoaderIter
         patches.around(DataLoader, "__iter__", after=self.guarded(self._began))
         patches.around(iterator, "_next_index", after=self.guarded(self._sampled))
@@ -92,6 +112,9 @@ class LoaderWatch(Part):
                 position.loading = True
                 try:
                     batch = original(self)
+                except StopIteration:
+                    ended(self)
+                    raise
                 finally:
                     position.loading = False
                 waited = perf_counter_ns() - start
@@ -119,14 +142,19 @@ class LoaderWatch(Part):
         iteration = self._of(iterator)
         id_ = iteration.loader_id = self._number(loader)
         iteration.epoch = self._epochs.get(id_, 0)
-        iteration.place = 0
+        iteration.now = self._passes[id_] = _Pass(self._passes.get(id_))
         iteration.of_loader = {
+            "left_passes": iteration.now.left_passes,
+            "left_after": iteration.now.left_after,
             "loader_batches": _length(loader),
             "workers": int(loader.num_workers),
             "dataset_id": self._dataset_number(loader.dataset),
             **_reach(loader),
         }
         self._epochs[id_] = iteration.epoch + 1
+
+    def _ended(self, iterator: Any) -> None:
+        self._of(iterator).now.ended = True
 
     def _number(self, loader: Any) -> int:
         key, alive = _identity(loader)
@@ -155,17 +183,17 @@ class LoaderWatch(Part):
         iteration = self._of(iterator)
         index = iteration.indices.popleft() if iteration.indices else None
         if self.session.position.unwatched:
-            iteration.place += 1
+            iteration.now.place += 1
             return
         origin: Row = {
             "loader_id": iteration.loader_id,
             "epoch": iteration.epoch,
-            "batch_index": iteration.place,
+            "batch_index": iteration.now.place,
             "wait_ns": waited,
             "sample_indices": _numbers(index),
             **iteration.of_loader,
         }
-        iteration.place += 1
+        iteration.now.place += 1
         self.data.loaded(batch, origin)
 
 
@@ -190,7 +218,12 @@ def _reference(thing: Any) -> Callable[[], Any]:
 
 def _length(loader: Any) -> int | None:
     """Batches of one pass; None where a sampler is not one of torch's own: to ask a stranger's for its length may draw random
-    numbers, and so change the training."""
+    numbers, and so change the training. A stream's is known where the script itself has asked for it."""
+    if isinstance(loader.dataset, IterableDataset):
+        samples = loader._IterableDataset_len_called
+        if samples is None or loader.num_workers or not loader.batch_size:
+            return None
+        return (samples if loader.drop_last else samples + loader.batch_size - 1) // loader.batch_size
     sampler = loader._index_sampler
     inner = sampler.sampler if type(sampler) is BatchSampler else sampler
     return len(sampler) if type(sampler) in _COUNTABLE and type(inner) in _COUNTABLE else None

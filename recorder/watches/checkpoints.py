@@ -37,6 +37,9 @@ _COUNTERS = re.compile(
 )
 """Names under which scripts save how many steps they have made."""
 
+_EPOCHS = re.compile(r"(cur(rent)?_?|start_?)?epoch(_?(num|no|idx|index|count|number))?", re.IGNORECASE)
+"""Names under which they save an epoch; `epochs` is mostly how many there are to be, `last_epoch` a scheduler's."""
+
 
 class CheckpointWatch(Watch):
     """Writes table `checkpoints`, and events for people to read."""
@@ -135,7 +138,7 @@ class CheckpointWatch(Watch):
             detail={
                 k: v
                 for k, v in row.items()
-                if k in {"path", "bytes", "keys", "counter", "state_step"} and v is not None
+                if k in {"path", "bytes", "keys", "counter", "epoch", "state_step"} and v is not None
             },
         )
 
@@ -230,9 +233,12 @@ def _facts_of(content: Any) -> Row:
     names = [str(key) for key in list(content)[:_MOST_KEYS]]
     facts: Row = {"keys": json_text(names), "entries": len(content)}
     for key, value in content.items():
-        if isinstance(value, int) and not isinstance(value, bool) and _COUNTERS.search(str(key)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if "counter" not in facts and _COUNTERS.search(str(key)):
             facts |= {"counter_name": str(key), "counter": value}
-            break
+        elif "epoch" not in facts and _EPOCHS.fullmatch(str(key)):
+            facts |= {"epoch_name": str(key), "epoch": value}
     for inner in (content, *content.values()):
         for state in inner if isinstance(inner, (list, tuple)) and len(inner) <= 8 else (inner,):
             if not isinstance(state, Mapping):

@@ -214,6 +214,8 @@ def _has_gradient(parameter: Tensor) -> bool:
     gradient = parameter.grad
     if gradient is None:
         return False
+    if gradient.is_sparse:
+        gradient = gradient._values()  # noqa: SLF001 - values() asks for a coalesced tensor
     return gradient.device.type in LATE_DEVICES or type(gradient) is not Tensor or bool((gradient != 0).any())
 
 

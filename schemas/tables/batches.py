@@ -30,6 +30,14 @@ BATCHES = Table(
             "Batches of a whole iteration, as the loader says; null where its data has no length.",
             "batches",
         ),
+        Column(
+            "left_passes",
+            I32,
+            "Passes over the loader right before this one that the script left before their end, all after the same number "
+            "of batches.",
+            "passes",
+        ),
+        Column("left_after", I64, "That number.", "batches"),
         Column("workers", I32, "num_workers of the loader.", "processes"),
         Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
         Column(

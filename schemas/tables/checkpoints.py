@@ -23,6 +23,8 @@ CHECKPOINTS = Table(
         Column("entries", I64, "Entries of the dict, or weights that have state.", "entries"),
         Column("counter_name", STR, "Key of a whole number in it that counts steps, such as step or global_step."),
         Column("counter", I64, "That number."),
+        Column("epoch_name", STR, "Key of a whole number in it that counts epochs, such as epoch."),
+        Column("epoch", I64, "That number."),
         Column("last_epoch", I64, "Counter of the scheduler, or of the scheduler state in the file."),
         Column("optimizer_id", I32, "Optimizer that was loaded."),
         Column("state_step", F64, "Largest step counter of the optimizer state in it.", "steps"),

@@ -11,7 +11,16 @@ def test_what_is_saved_and_loaded_is_a_row_with_its_file_and_counter(train, tmp_
 
     def checkpoint(step: int) -> None:
         if step == 2:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, path)
+            torch.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "epochs": 9,
+                    "epoch": 1,
+                    "step": step,
+                },
+                path,
+            )
         elif step == 4:
             state = torch.load(path)
             model.load_state_dict(state["model"])
@@ -23,5 +32,6 @@ def test_what_is_saved_and_loaded_is_a_row_with_its_file_and_counter(train, tmp_
     assert [row["action"] for row in found] == ["saved", "read", "weights", "optimizer"]
     assert [row["path"] for row in found] == [str(path), str(path), None, None]
     assert [(row["counter_name"], row["counter"]) for row in found[:2]] == [("step", 2)] * 2
+    assert [(row["epoch_name"], row["epoch"]) for row in found[:2]] == [("epoch", 1)] * 2
     assert found[0]["bytes"] == path.stat().st_size
     assert (len(done.events("checkpoint-saved")), len(done.events("checkpoint-loaded"))) == (1, 1)

@@ -123,3 +123,59 @@ def test_a_data_set_made_where_an_earlier_one_lay_gets_a_number_of_its_own(tmp_p
 
     rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]
     assert sorted({(row["step"] // 2, row["dataset_id"]) for row in rows}) == [(epoch, epoch) for epoch in range(6)]
+
+
+LEFT = """
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+
+class Stream(IterableDataset):
+    def __len__(self):
+        return 33
+
+    def __iter__(self):
+        yield from torch.randn(33, 4)
+
+
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+stream, whole = DataLoader(Stream(), batch_size=4), DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=4)
+assert len(stream) == 9
+
+
+def train(x):
+    opt.zero_grad()
+    model(x).square().mean().backward()
+    opt.step()
+
+
+for most in (3, 3, 3, 2, 99, 1):
+    for i, x in enumerate(stream):
+        if i == most:
+            break
+        train(x)
+    for (x,) in whole:
+        train(x)
+"""
+
+
+def test_passes_that_the_script_leaves_before_their_end_are_counted(tmp_path: Path) -> None:
+    script, run = tmp_path / "train.py", tmp_path / "run"
+    script.write_text(LEFT)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--out", str(run), str(script)]
+    forked.run(command, capture_output=True, text=True, check=True)
+
+    rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]
+    columns = ("loader_id", "epoch", "left_passes", "left_after", "loader_batches")
+    found = sorted({tuple(r[c] for c in columns) for r in rows if r["loader_id"] is not None}, key=lambda r: r[:2])
+    # a batch that is fetched before the loop is left was handed out
+    assert found == [
+        (0, 0, 0, None, 9),
+        (0, 1, 1, 4, 9),
+        (0, 2, 2, 4, 9),
+        (0, 3, 3, 4, 9),
+        (0, 4, 1, 3, 9),
+        (0, 5, 0, None, 9),
+        *[(1, epoch, 0, None, 2) for epoch in range(6)],
+    ]

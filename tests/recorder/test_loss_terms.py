@@ -193,3 +193,29 @@ def test_a_function_of_the_script_s_own_hides_what_a_term_reaches(tmp_path: Path
         pair.judge()
 
     assert {(row["term"], row["used"]) for row in used(tmp_path, step)} == {(0, None), (1, True)}
+
+
+def test_sparse_gradients_are_used_as_others_are(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    table, head = nn.Embedding(9, 4, sparse=True), nn.Linear(4, 1)
+    both = nn.Sequential(table, head)
+    rows, weights = torch.optim.SparseAdam(table.parameters(), 0.01), torch.optim.SGD(head.parameters(), 0.01)
+    with Recorder(tmp_path / "run", model=both):
+        for _ in range(4):
+            rows.zero_grad()
+            weights.zero_grad()
+            found = table(torch.tensor([1, 2, 2]))
+            (head(found).square().mean() + 0.5 * (found - 1).abs().mean()).backward()
+            rows.step()
+            weights.step()
+
+    kept = [row for *_, part in parts(tmp_path / "run", "loss_terms") for row in pq.read_table(part).to_pylist()]
+
+    assert kept
+    assert all(row["used"] for row in kept)
+    assert not [
+        e
+        for *_, part in parts(tmp_path / "run", "events")
+        for e in pq.read_table(part).to_pylist()
+        if "fault" in e["event"]
+    ]

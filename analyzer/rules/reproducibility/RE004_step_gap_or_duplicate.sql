@@ -11,8 +11,10 @@ explains = ["lr-jump-on-resume"]
 [say.said_]
 logged = "Where optimizer state was loaded the step that is logged with {name} goes from {logged_before} to {value}"
 saved = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}; {later} steps later the next one says {saved} instead of {expected}"
+epoch_again = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}, and was written at the end of that epoch; {later} steps later the next one says {saved} again"
 [say.what_]
 counted_twice = "counted twice"
+trained_again = "trained again, the whole epoch"
 left_out = "left out"
 [params.irregular]
 value = 3
@@ -32,9 +34,9 @@ source = "convention: of this project, fewer do not show how it goes on"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
-what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer. It is advice where the saved counter is off by one."
+what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer. It is advice where the saved counter is off by one. Or checkpoints that hold an epoch are written at its end, one for each. After a resume the next one holds the epoch that was loaded, as many steps later as an epoch has."
 why = "Schedules, logs, evaluation and the number of steps to train all follow that counter. Some steps are made twice or never."
-not_this = "Counters of epochs. Counters that count finished or current steps, as long as they do it the same way before and after. A loop that goes on counting over a rollback."
+not_this = "Checkpoints in mid-epoch, whose epoch begins anew. Checkpoints of an epoch's beginning. Epochs beside data without a loader. Counters that count finished or current steps, as long as they do it the same way before and after. A loop that goes on counting over a rollback."
 source = "Counting."
 */
 -- detector: logged_step_leaps
@@ -126,5 +128,73 @@ WHERE n.saved - n.loaded <> n.saved_at - n.step
   -- save before
   AND (abs(n.loaded - n.state_step) <= 1 OR abs(n.loaded - b.last_at) <= 1)
   AND coalesce(n.saved - b.last_ <> n.saved_at - b.last_at, true)
+-- detector: saved_epoch_comes_again
+WITH files AS (
+    SELECT rank, step, time_ns, action, path, epoch_name, epoch, state_step FROM checkpoints
+    WHERE epoch IS NOT NULL AND action IN ('saved', 'read')
+), resumes AS (
+    SELECT f.* EXCLUDE (action, time_ns), f.time_ns AS read_ns, o.time_ns
+    FROM files f
+    JOIN checkpoints o ON o.rank = f.rank
+        AND o.action = 'optimizer'
+        AND o.time_ns >= f.time_ns
+        AND o.step = f.step
+    WHERE f.action = 'read'
+    QUALIFY row_number() OVER (PARTITION BY f.rank, o.step ORDER BY f.time_ns DESC, o.time_ns) = 1
+), later AS (
+    SELECT r.rank, r.step, f.step AS saved_at, f.epoch AS saved, f.state_step,
+        dense_rank() OVER (PARTITION BY r.rank, r.step ORDER BY f.step) AS n
+    FROM resumes r
+    JOIN files f ON f.rank = r.rank AND f.epoch_name = r.epoch_name
+        AND f.action = 'saved'
+        AND f.time_ns > r.time_ns
+    QUALIFY row_number() OVER (PARTITION BY r.rank, r.step, f.step ORDER BY f.time_ns) = 1
+), earlier AS (
+    SELECT r.rank, r.step, f.epoch, min(f.step) AS saved_at, count(DISTINCT f.step) AS places,
+        bool_or(f.epoch = r.epoch AND (f.path = r.path OR f.state_step = r.state_step)) AS is_loaded
+    FROM resumes r
+    JOIN files f ON f.rank = r.rank AND f.epoch_name = r.epoch_name
+        AND f.action = 'saved'
+        AND f.time_ns < r.read_ns
+    GROUP BY r.rank, r.step, f.epoch
+), turns AS (
+    -- steps before which a pass over the data ends, as far as they were watched
+    SELECT DISTINCT b.rank, b.batch_index = 0 AS begins,
+        CASE
+            WHEN begins THEN b.step
+            ELSE b.step + 1 + (b.loader_batches - 1 - b.batch_index) // greatest(s.microbatches, 1)
+            END AS step
+    FROM batches b JOIN steps s ON s.rank = b.rank AND s.step = b.step
+    WHERE b.phase <> 'eval' AND b.loader_id IS NOT NULL AND b.rank IN (SELECT rank FROM resumes)
+), lengths AS (
+    -- one checkpoint for each epoch of this recording, the loaded one among them
+    SELECT e.rank, e.step, (l.saved_at - e.saved_at) / (l.epoch - e.epoch) AS epoch_steps,
+        [e.saved_at, l.saved_at] AS ends
+    FROM earlier e
+    JOIN earlier l ON l.rank = e.rank AND l.step = e.step AND l.is_loaded AND e.epoch < l.epoch
+    WHERE NOT EXISTS (FROM earlier o WHERE o.rank = e.rank AND o.step = e.step AND o.places > 1)
+    QUALIFY row_number() OVER (PARTITION BY e.rank, e.step ORDER BY e.epoch DESC) = 1
+    UNION ALL
+    -- or the optimizer's own count tells that whole epochs lie behind the loaded one
+    SELECT r.rank, r.step, s.saved_at - f.saved_at, [f.saved_at, s.saved_at]
+    FROM resumes r
+    JOIN later f ON f.rank = r.rank AND f.step = r.step AND f.n = 1
+    JOIN later s ON s.rank = r.rank AND s.step = r.step AND s.n = 2 AND s.saved = r.epoch + 1
+    WHERE r.epoch > 0
+      AND NOT EXISTS (FROM earlier e WHERE e.rank = r.rank AND e.step = r.step)
+      AND s.saved_at > f.saved_at
+      AND f.state_step - r.state_step = s.saved_at - f.saved_at
+      AND s.state_step - f.state_step = s.saved_at - f.saved_at
+      AND r.state_step / (s.saved_at - f.saved_at) IN (r.epoch, r.epoch + 1)
+)
+SELECT r.rank, r.step, r.epoch_name AS counter_name, r.epoch AS loaded, f.saved, f.saved AS value,
+    f.saved_at - r.step AS later, f.saved_at - r.step AS off, 'epoch_again' AS said_,
+    'trained_again' AS what_, 'error' AS severity
+FROM resumes r
+JOIN later f ON f.rank = r.rank AND f.step = r.step AND f.n = 1 AND f.saved = r.epoch
+JOIN lengths n ON n.rank = r.rank AND n.step = r.step AND f.saved_at - r.step = n.epoch_steps
+WHERE n.epoch_steps > 0
+  -- the resume begins a pass of its own
+  AND EXISTS (FROM turns t WHERE t.rank = r.rank AND t.step IN n.ends AND NOT (t.begins AND t.step = r.step))
 -- together
 ORDER BY step, rank
