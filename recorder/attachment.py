@@ -62,6 +62,7 @@ from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
 from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
+from .watches.paired_listings import PairedListingsWatch
 from .watches.positions import PositionsWatch
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
@@ -146,6 +147,7 @@ class Attachment:
             CompilationWatch(session),
             MetricsWatch(session),
             OptionWatch(session),
+            PairedListingsWatch(session),
             ChildrenWatch(session, self.exception, self.interrupted, self.close),
             RecalibrationWatch(session, self.forward),
             CheckpointWatch(session, optimizers),
