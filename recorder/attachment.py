@@ -52,6 +52,7 @@ from .watches.gradients_astray import GradientsAstrayWatch
 from .watches.graph_edges import GraphEdgesWatch
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
+from .watches.loader_names import LoaderNames
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
 from .watches.mask_fills import MaskFillsWatch
@@ -157,6 +158,7 @@ class Attachment:
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
             ClassNumbers(session, self.loaders),
+            LoaderNames(session, self.loaders),
             WorkerRandomness(session, self.loaders),
             StaleWorkers(session, self.loaders),
             DebugModes(session),
