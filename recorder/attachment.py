@@ -52,6 +52,7 @@ from .watches.gradients_astray import GradientsAstrayWatch
 from .watches.graph_edges import GraphEdgesWatch
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
+from .watches.loader_names import LoaderNames
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
 from .watches.mask_fills import MaskFillsWatch
@@ -62,6 +63,7 @@ from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
 from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
+from .watches.paired_listings import PairedListingsWatch
 from .watches.positions import PositionsWatch
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
@@ -146,6 +148,7 @@ class Attachment:
             CompilationWatch(session),
             MetricsWatch(session),
             OptionWatch(session),
+            PairedListingsWatch(session),
             ChildrenWatch(session, self.exception, self.interrupted, self.close),
             RecalibrationWatch(session, self.forward),
             CheckpointWatch(session, optimizers),
@@ -155,6 +158,7 @@ class Attachment:
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
             ClassNumbers(session, self.loaders),
+            LoaderNames(session, self.loaders),
             WorkerRandomness(session, self.loaders),
             StaleWorkers(session, self.loaders),
             DebugModes(session),

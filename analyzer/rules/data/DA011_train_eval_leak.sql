@@ -11,9 +11,11 @@ seeks = [
 ]
 [say.by_]
 other_rank = " by rank {other}"
+as_validation = ", and {place} goes through them as {text}"
 [say.remedy]
 own_split = "Split by sample (or by source) before anything is copied or augmented"
 other_ranks_split = "Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own"
+own_view = "Give the validation a split of its own: its data set reads the training samples. The evaluation after the training reads others"
 [params.share]
 value = 0.02
 doc = "Share of the evaluated samples."
@@ -85,7 +87,7 @@ source = "convention: of this project, one of five may not be seen yet"
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself."
+what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples."
 why = "What was seen in training is no test."
 not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
@@ -332,5 +334,49 @@ WITH elsewhere AS (
 SELECT x.rank, x.step, x.value, x.samples, percent_of_whole(x.value, x.samples) AS percent, x.other,
     'other_rank' AS by_, 'other_ranks_split' AS remedy, 'error' AS severity
 FROM across x
+-- detector: training_set_as_validation
+WITH passes AS (
+    -- a data set of its own, which no step is trained on, gone through again and again
+    SELECT b.rank, b.loader_id, min(b.step) AS step, any_value(e.detail ->> '$.place') AS place,
+        any_value(e.detail ->> '$.text') AS text
+    FROM batches b
+    JOIN events e ON e.rank = b.rank AND e.event = 'called-validation'
+        AND (e.detail ->> '$.loader_id')::INT = b.loader_id
+    WHERE b.loader_id IS NOT NULL
+    GROUP BY b.rank, b.loader_id
+    HAVING bool_and(b.phase = 'eval') AND count(DISTINCT b.step) >= $bouts
+        AND any_value(b.dataset_id) NOT IN (SELECT t.dataset_id FROM batches t
+            WHERE t.rank = b.rank AND t.phase <> 'eval' AND t.dataset_id IS NOT NULL)
+), told AS (
+    SELECT p.*, count(*) AS samples, count(t.sample) AS value,
+        -- numbers of which several samples are alike may be alike in another set too
+        count(t.sample) FILTER (m.within > 1) AS repeated
+    FROM passes p
+    JOIN (SELECT DISTINCT rank, stage, loader_id, field, sample FROM samples WHERE evaluated) s
+        ON s.rank = p.rank AND s.loader_id = p.loader_id
+    LEFT JOIN train t ON t.rank = s.rank AND t.stage = s.stage AND t.sample = s.sample
+    LEFT JOIN times m ON m.rank = s.rank AND m.stage = s.stage AND m.field IS NOT DISTINCT FROM s.field
+        AND m.sample = s.sample
+    GROUP BY ALL
+), others AS (
+    -- what else is evaluated: only after the last step of the training, and of other samples
+    SELECT s.rank, s.loader_id, min(s.step) AS first_, count(DISTINCT s.sample) AS samples,
+        count(DISTINCT t.sample) AS trained
+    FROM samples s LEFT JOIN train t ON t.rank = s.rank AND t.stage = s.stage AND t.sample = s.sample
+    WHERE s.evaluated
+    GROUP BY s.rank, s.loader_id
+)
+SELECT p.rank, p.step, p.value, p.samples, percent_of_whole(p.value, p.samples) AS percent, p.place, p.text,
+    'as_validation' AS by_, 'own_view' AS remedy, 'error' AS severity
+FROM told p
+WHERE p.samples >= $enough
+  AND p.value >= $all_of_them * p.samples
+  AND p.repeated <= $share * p.samples
+  AND p.rank IN (SELECT rank FROM others o
+      WHERE o.samples >= $enough AND o.trained < $share * o.samples)
+  AND NOT EXISTS (FROM others o WHERE o.rank = p.rank AND o.loader_id IS DISTINCT FROM p.loader_id
+      AND o.first_ <= (SELECT max(b.step) FROM batches b WHERE b.rank = p.rank AND b.phase <> 'eval'))
+  AND p.rank NOT IN (SELECT rank FROM own_split)
 -- together
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, value DESC) = 1
 ORDER BY step, rank
