@@ -215,7 +215,7 @@ def _has_gradient(parameter: Tensor) -> bool:
     if gradient is None:
         return False
     if gradient.is_sparse:
-        gradient = gradient._values()  # noqa: SLF001 - values() asks for a coalesced tensor
+        gradient = gradient._values()
     return gradient.device.type in LATE_DEVICES or type(gradient) is not Tensor or bool((gradient != 0).any())
 
 
