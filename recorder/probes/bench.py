@@ -57,6 +57,7 @@ class Bench:
         named = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
         self.stage = Stage(self.model, self.model, [p for _, p in named], [self.optimizer], start)
         self.setting = Setting([n for n, _ in named], [p for _, p in named], _rate(self.optimizer))
+        self.setting.padding_rows = gradients.padding_rows([self.model], self.setting.parameters)
         self._streamed = 0
         set_random_states(self.random)
         self._find_batch_inputs()

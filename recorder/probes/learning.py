@@ -50,7 +50,8 @@ _DIVERGED = 4.0
 
 _TURNS = 3.0
 """Times the script's own rate at which the loss of a range test is lowest, or less: it turns there. Convention of such tests: a
-rate well below the lowest loss, by a factor of ten (Smith 2017, arXiv:1506.01186, and fastai's finder)."""
+rate well below the lowest loss, by a factor of ten (Smith 2017, arXiv:1506.01186, and fastai's finder). A rate that has learnt a
+batch is only doubted where it is as large itself."""
 
 _CLEAR = 0.3
 """Share of the loss that has to be gone there: a small dip may be the scatter of batches."""
@@ -110,6 +111,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
             rates += [setting.lr * factor for factor in ((0.1, 0.01, 1e-3, 10) if lower else (10, 100, 0.1))]
             if shares[rate] <= _FELL:
                 half = next(i for i, v in enumerate(losses) if _share(losses[0], v) <= _FELL)
+                setting.learnt = True
                 return result(name, "passed", "learns", curve, half=half, **facts)
             if shares[rate] <= _SLOWLY:
                 return result(name, "passed", "learns-slowly", curve, **facts)
@@ -228,11 +230,11 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
             break
     if len(curve) < 10:
         return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
-    return _band(setting.lr, curve, diverged)
+    return _band(setting.lr, curve, diverged, learnt=setting.learnt)
 
 
-def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) -> ProbeResult:
-    """Where the script's own rate lies on a curve of rates and losses."""
+def _band(own: float, curve: list[tuple[float, float]], diverged: float | None, *, learnt: bool = False) -> ProbeResult:
+    """Where the script's own rate lies on a curve of rates and losses. ``learnt``: it has brought a batch's loss down to half."""
     name = "lr-range"
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
@@ -248,7 +250,7 @@ def _band(own: float, curve: list[tuple[float, float]], diverged: float | None) 
     if diverged is not None and own * 3 >= diverged:
         return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
     half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
-    turns = own * _TURNS >= curve[lowest][0] and first - floor >= _CLEAR * abs(first)
+    turns = own * (1.0 if learnt else _TURNS) >= curve[lowest][0] and first - floor >= _CLEAR * abs(first)
     if turns and not _comes_back(curve[lowest:], floor + _BACK * (first - floor)):
         return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
     if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half:

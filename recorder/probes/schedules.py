@@ -60,8 +60,10 @@ def simulate(
                 return result(name, "failed" if known else "doubtful", "schedule-raises", _curve(rates), **facts)
             rates.append(_rate(made.optimizer))
     if not known and own is None:  # a function of the step that has come to zero has come to its end
-        while len(rates) > _LEAST_KNOWN and rates[-1] == rates[-2] == 0.0:
+        while len(rates) > _LEAST_KNOWN and rates[-1] <= 0.0 and rates[-2] <= 0.0:  # a straight line goes on below
             rates.pop()
+        if rates[-1] < 0.0 < max(rates):
+            rates[-1] = 0.0
     found = _far_below(_judged(name, kind, rates, own, known=known), scheduler)
     over = (
         _soon_over(found, rates, own, epoch)

@@ -31,7 +31,7 @@ from ..script.wrappers import unwrapped
 from ..session.patches import Patches
 from .bench import PROBES
 from .first_batch import pictures
-from .gradients import custom_function
+from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
 from .random_states import random_states
@@ -303,6 +303,7 @@ class ScriptLoop:
         setting.optimizers = len(self.order)
         setting.one_model = models[0] is models[-1]
         setting.total_steps = self.plan.values.get("total_steps")
+        setting.padding_rows = padding_rows(models, setting.parameters)
         self._choose_batch(setting)
         self._kernels.enter_context(repeatable_kernels())
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)

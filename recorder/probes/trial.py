@@ -89,6 +89,10 @@ class Setting:
     """Whether the loss of the same iteration moves evenly each time, because the script counts its steps in it."""
     fixed_batch: bool = True
     """Whether the first batch can be had again and again."""
+    padding_rows: dict[int, int] = field(default_factory=dict[int, int])
+    """Place of a parameter → the row of it to which torch gives no gradient, as an Embedding's padding_idx."""
+    learnt: bool = False
+    """Whether the first batch was learnt at the script's own rate."""
 
 
 Probe = Generator[Trial, Seen, ProbeResult]

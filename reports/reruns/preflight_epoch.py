@@ -5,7 +5,7 @@ from pathlib import Path
 from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.layout import RUN_JSON
 from ..text.language import say
-from .preflight_facts import ASKED, Fact
+from .preflight_facts import Fact, asked
 
 _OF_A_REHEARSAL = frozenset({"stale-metric", "no-checkpoint", "step-gap-or-duplicate", "python-exception"})
 """Rules that judge what a rehearsal makes so: it saves elsewhere, ends a pass early, and has its own word on exceptions."""
@@ -51,7 +51,7 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
         facts += [
             (_ASKED_HERE.get(f.code, "data"), f.name, "doubtful", f"{f.code} {f.name}: {f.message} {f.fix}")
             for f in verdict.causes
-            if f.name not in known and f.code in {*ASKED, *_ASKED_HERE}
+            if f.name not in known and (asked(f) or f.code in _ASKED_HERE)
         ]
         if not facts and not broken:
             words = say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from ...analyzer import Trace, Verdict, diagnose, rules_for
+from ...analyzer import Finding, Trace, Verdict, diagnose, rules_for
 from ...analyzer.compare.divergence import compare_tensors
 from ...analyzer.errors import AnalyzerError
 from ..text.language import say
@@ -24,13 +24,18 @@ ASKED = {"DA011", "DA018", "DA030", "DA032"}
 most of them out."""
 
 
+def asked(advice: Finding) -> bool:
+    """Whether advice on data is a question before a long run; not where its samples may be alike by chance."""
+    return advice.code in ASKED and not any(row.get("by_chance") for row in advice.evidence[:1])
+
+
 def data(trace: Trace, verdict: Verdict) -> list[Fact]:
     """The batches that were seen: samples, labels, repetitions, the spread of the inputs."""
     facts: list[Fact] = []
     for cause in [*verdict.causes, *verdict.symptoms]:
         if cause.code.startswith("DA"):
             # advice for a run under way is a question before one
-            outcome = "failed" if verdict.verdict == "anomalous" else "doubtful" if cause.code in ASKED else "passed"
+            outcome = "failed" if verdict.verdict == "anomalous" else "doubtful" if asked(cause) else "passed"
             facts.append(("data", cause.name, outcome, f"{cause.code} {cause.name}: {cause.message}"))
     fields = trace.sql(
         "SELECT b.field, any_value(b.role) AS role, any_value(b.shape) AS shape, any_value(b.dtype) AS dtype, count(*) AS n,"

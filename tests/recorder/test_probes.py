@@ -295,6 +295,13 @@ def test_a_schedule_is_simulated_to_the_end(make, steps, code):
     assert probes.simulate(scheduled(make), steps).code == code
 
 
+def test_a_straight_line_that_nobody_has_bounded_ends_where_it_comes_to_zero():
+    line = scheduled(lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: 1 - max(0, s - 1000) / 2000))
+    found = simulate(line, by_step=True)
+    assert (found.outcome, found.values["steps"], found.values["last"]) == ("passed", 3001, 0.0)
+    assert simulate(line, 4000).code == "schedule-not-positive"
+
+
 def test_a_function_that_gives_rates_is_right_where_the_optimizer_stands_in_with_one():
     optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
     noam = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 512**-0.5 * min((s + 1) ** -0.5, (s + 1) * 40**-1.5))
@@ -411,6 +418,33 @@ def test_a_lowest_loss_after_which_it_falls_again_is_no_turn(after, code):
     losses = [1.0, 0.99, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, *after]
     curve = [(10 ** (-6 + i / 4), loss) for i, loss in enumerate(losses)]
     assert _band(1e-3, curve, None).code == code
+
+
+@pytest.mark.parametrize(("own", "code"), [(2e-3, "lr-in-band"), (4e-3, "lr-at-the-turn")])
+def test_a_rate_that_has_learnt_a_batch_is_doubted_only_where_the_loss_turns(own, code):
+    losses = [1.0, 0.99, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.5, 0.8, 1.4]
+    curve = [(10 ** (-5.5 + i / 4), loss) for i, loss in enumerate(losses)]
+    assert curve[12][0] == pytest.approx(3.16e-3, rel=0.01)  # the lowest
+    assert _band(own, curve, None, learnt=True).code == code
+    assert _band(own, curve, None).code == "lr-at-the-turn"
+
+
+def test_a_row_of_padding_gets_no_gradient_and_is_not_moved():
+    class Padded(nn.Module):
+        def __init__(self, padding):
+            super().__init__()
+            self.table = nn.Embedding(5, 8, padding_idx=padding)
+            self.table.weight.data[0] = 3.0
+            self.head = nn.Linear(8, 4)
+
+        def forward(self, x):
+            return self.head(self.table((x > 0).long()).mean(1))
+
+    torch.manual_seed(0)
+    assert probes.gradients_right(bench(Padded(0))).code == "gradient-right"
+    made = bench(Padded(0))
+    made.setting.padding_rows.clear()
+    assert probes.gradients_right(made).code == "gradient-wrong"
 
 
 def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_cannot_learn():

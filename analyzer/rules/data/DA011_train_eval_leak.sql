@@ -272,9 +272,24 @@ WITH whole AS (
         WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field)
         GROUP BY rank, field)
     GROUP BY rank
+), repeated AS (
+    -- in the first half of the steps, before a second pass: what comes again there is alike by chance. Among
+    -- all of them it is twice as much
+    SELECT rank, max(share) AS share
+    FROM (
+        SELECT rank, field, 2 * sum(times) FILTER (times > 1) / sum(times) AS share
+        FROM (
+            SELECT rank, field, sample, count(*) AS times
+            FROM (
+                SELECT *, max(step) OVER trained AS last_, min(step) OVER trained AS first_
+                FROM samples WHERE NOT evaluated WINDOW trained AS (PARTITION BY rank, stage))
+            WHERE 2 * step < first_ + last_
+            GROUP BY ALL)
+        GROUP BY rank, field)
+    GROUP BY rank
 )
 SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) AS percent,
-    'own_split' AS remedy,
+    'own_split' AS remedy, c.by_chance,
     CASE WHEN (c.value >= $all_of_them * c.samples
         AND (c.rank NOT IN (SELECT rank FROM apart)
             OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
@@ -288,7 +303,7 @@ SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) 
         -- as common as within the training set, and rare: the data repeat themselves
         OR c.value < $common * c.samples
           AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity
-FROM counted c LEFT JOIN alike a ON a.rank = c.rank
+FROM counted c LEFT JOIN alike a ON a.rank = c.rank LEFT JOIN repeated r ON r.rank = c.rank
 WHERE c.rank NOT IN (SELECT rank FROM within_steps)
   AND c.rank NOT IN (SELECT rank FROM unlike)
   AND c.value >= $least
@@ -296,6 +311,9 @@ WHERE c.rank NOT IN (SELECT rank FROM within_steps)
   AND NOT (c.rank NOT IN (SELECT rank FROM whole)
       AND c.value < $common * c.samples
       AND coalesce(c.value <= 2 * a.share * c.samples, false))
+  -- without a loader, in a first pass: as many as an evaluation of other samples would find
+  AND NOT (c.rank NOT IN (SELECT rank FROM whole) AND coalesce(c.value <= r.share * c.samples, false)
+      AND c.rank NOT IN (SELECT rank FROM times GROUP BY rank, field HAVING median(times) > 1))
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= $all_of_them * c.samples
       AND c.samples >= $whole_set * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
