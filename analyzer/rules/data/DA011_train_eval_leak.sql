@@ -227,6 +227,21 @@ HAVING count(DISTINCT e.sample) >= $enough AND count(t.sample) = 0
 SELECT f.*, coalesce(f.whole_numbers AND (f.within > 1 OR f.rank IN (FROM beside_them)), false) AS by_chance
 FROM fields f
 QUALIFY row_number() OVER (PARTITION BY f.rank ORDER BY f.value DESC, f.samples DESC) = 1
+-- shared: repeated
+-- in the first half of the steps, before a second pass: what comes again there is alike by chance. Among
+-- all of them it is twice as much
+SELECT rank, max(share) AS share
+FROM (
+    SELECT rank, field, 2 * sum(times) FILTER (times > 1) / sum(times) AS share
+    FROM (
+        SELECT rank, field, sample, count(*) AS times
+        FROM (
+            SELECT *, max(step) OVER trained AS last_, min(step) OVER trained AS first_
+            FROM samples WHERE NOT evaluated WINDOW trained AS (PARTITION BY rank, stage))
+        WHERE 2 * step < first_ + last_
+        GROUP BY ALL)
+    GROUP BY rank, field)
+GROUP BY rank
 -- detector: own_split
 WITH whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
@@ -270,21 +285,6 @@ WITH whole AS (
                 END / sum(times) AS share
         FROM times t
         WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field)
-        GROUP BY rank, field)
-    GROUP BY rank
-), repeated AS (
-    -- in the first half of the steps, before a second pass: what comes again there is alike by chance. Among
-    -- all of them it is twice as much
-    SELECT rank, max(share) AS share
-    FROM (
-        SELECT rank, field, 2 * sum(times) FILTER (times > 1) / sum(times) AS share
-        FROM (
-            SELECT rank, field, sample, count(*) AS times
-            FROM (
-                SELECT *, max(step) OVER trained AS last_, min(step) OVER trained AS first_
-                FROM samples WHERE NOT evaluated WINDOW trained AS (PARTITION BY rank, stage))
-            WHERE 2 * step < first_ + last_
-            GROUP BY ALL)
         GROUP BY rank, field)
     GROUP BY rank
 )
