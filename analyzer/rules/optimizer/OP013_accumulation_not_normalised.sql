@@ -75,7 +75,7 @@ columns = ["steps.microbatches"]
 [doc]
 what = "Several backward passes on different batches come before one optimizer step. The weights of their mean losses add up to more than one. Or there are three times as many of them from one step on. From there all gradients are larger than any before, by the factor of a sum. Learning rate and loss are the same."
 why = "The gradient and with it the effective learning rate and every clipping threshold scale with the number of microbatches."
-not_this = "Losses divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), a loss scale."
+not_this = "Losses divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), the two losses of a discriminator, a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."
 */
 -- shared
@@ -115,6 +115,11 @@ WITH weights AS (
     FROM batches b JOIN steps s ON s.rank = b.rank AND s.step = b.step
     WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval'
     GROUP BY b.rank, b.step, b.microbatch
+), two_sided AS (
+    -- each batch has one label for all its samples, and not the same one: the two losses of a discriminator
+    SELECT rank, step FROM batch_fields
+    WHERE role = 'target' AND phase <> 'eval'
+    GROUP BY rank, step HAVING bool_and(min = max) AND count(DISTINCT min) > 1
 ), summed AS (
     SELECT w.rank, w.step, sum(w.weight) / coalesce(any_value(s.loss_scale), 1) AS value, count(*) AS passes,
         any_value(s.microbatches) AS microbatches,
@@ -122,7 +127,9 @@ WITH weights AS (
     FROM weights w JOIN steps s ON s.rank = w.rank AND s.step = w.step AND s.microbatches >= 2
     JOIN one ON one.rank = w.rank AND one.step = w.step
     JOIN inputs i ON i.rank = w.rank AND i.step = w.step AND i.different >= s.microbatches
-    WHERE w.reduction = 'mean' AND w.kinds = 1
+    WHERE w.reduction = 'mean'
+      AND w.kinds = 1
+      AND (w.rank, w.step) NOT IN (SELECT (rank, step) FROM two_sided)
     GROUP BY w.rank, w.step
 )
 SELECT rank, step, value, microbatches, 'mean_over_all_samples' AS of_what_ FROM summed
