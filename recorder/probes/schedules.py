@@ -30,13 +30,27 @@ _HORIZONS = ("total_steps", "T_max", "total_iters", "T_0")
 
 
 def simulate(
-    scheduler: Any, steps: int | None = None, name: str = "schedule", *, by_step: bool = False, epoch: int | None = None
+    scheduler: Any,
+    steps: int | None = None,
+    name: str = "schedule",
+    *,
+    by_step: bool = False,
+    epoch: int | None = None,
+    read: int | None = None,
 ) -> ProbeResult:
     """Step a copy of the scheduler to the end: ``steps``, or what the scheduler itself was made for.
 
     Of a scheduler that looks at a metric nothing can be said beforehand. ``by_step``: the script was seen to step it with every
-    optimizer step, so that a length counts these; ``epoch``: batches of one epoch, where that is known.
+    optimizer step, so that a length counts these; ``epoch``: batches of one epoch, where that is known. ``read``: the calls of
+    the whole run where they were read from the script's loops.
     """
+    found = _simulated(scheduler, steps, name, by_step=by_step, epoch=epoch)
+    if read is not None and "steps" in found.values:
+        found.values |= {"steps": read, "read": True}
+    return found
+
+
+def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, epoch: int | None) -> ProbeResult:
     kind = type(scheduler).__name__
     if kind == "ReduceLROnPlateau":
         return untried(name, "schedule-of-a-metric", scheduler=kind)
@@ -64,13 +78,31 @@ def simulate(
             rates.pop()
         if rates[-1] < 0.0 < max(rates):
             rates[-1] = 0.0
-    found = _far_below(_judged(name, kind, rates, own, known=known), scheduler)
+    found = _far_below(_judged(name, kind, rates, own, known=known and not _restarts(scheduler)), scheduler)
+    if known and found.outcome == "passed":
+        found = _cut(found, scheduler)
     over = (
         _soon_over(found, rates, own, epoch)
         if by_step and not known and rates[found.values["peak_step"]] > 0
         else found
     )
     return found if over.outcome == "passed" else over
+
+
+def _restarts(scheduler: Any) -> bool:
+    """Whether it is meant to rise again, itself or a part of it."""
+    kinds = {type(s).__name__ for s in (scheduler, *getattr(scheduler, "_schedulers", ()))}
+    return not kinds.isdisjoint({"CosineAnnealingWarmRestarts", "CyclicLR"})
+
+
+def _cut(found: ProbeResult, scheduler: Any) -> ProbeResult:
+    """A one-cycle schedule that has not come below its first rate at the end of the run: it ends far below (Smith & Topin
+    2018, and the documentation of OneCycleLR)."""
+    first = max((float(g.get("initial_lr", 0.0)) for g in scheduler.optimizer.param_groups[:1]), default=0.0)
+    own = found.values["made_for"]
+    if type(scheduler).__name__ == "OneCycleLR" and own > found.values["steps"] and found.values["last"] > first > 0:
+        return result(found.probe, "doubtful", "schedule-cut", found.curve, **found.values)
+    return found
 
 
 def _far_below(found: ProbeResult, scheduler: Any) -> ProbeResult:
@@ -113,7 +145,7 @@ def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known:
         return result(name, "doubtful", "schedule-zero", curve, zeros=zeros, **facts)
     low = min(range(peak, len(rates)), key=lambda i: rates[i])
     rises = rates[low] < 0.1 * rates[peak] and max(rates[low:]) > 5 * max(rates[low], 1e-3 * rates[peak])
-    if known and rises and own is not None and own < len(rates) and kind != "CosineAnnealingWarmRestarts":
+    if known and rises and own is not None and own < len(rates):
         return result(name, "doubtful", "schedule-rises-again", curve, low_step=low, **facts)
     if known and peak == len(rates) - 1 and rates[-1] > 1.05 * rates[0] and kind not in {"LambdaLR", "CyclicLR"}:
         return result(name, "doubtful", "schedule-never-falls", curve, **facts)

@@ -35,6 +35,7 @@ from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
 from .random_states import random_states
+from .run_length import RunLength
 from .schedules import simulate
 from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
@@ -100,6 +101,7 @@ class ScriptLoop:
         """Copies of what entered the models at their first calls."""
         self.functions: dict[type[Any], tuple[Any, ...]] = {}
         self.schedulers: list[Any] = []
+        self.length = RunLength()
         self._last_iterator: Any = None
         self._driven_since = 0.0
         self._in_backward = False
@@ -250,6 +252,7 @@ class ScriptLoop:
             original(scheduler, *args, **kwargs)
             if len(self.schedulers) < 16:
                 self.schedulers.append(scheduler)
+                self.length.made(scheduler, sys._getframe(1))
 
         return init
 
@@ -276,6 +279,7 @@ class ScriptLoop:
         """The loop is known once an optimizer steps for the second time, or a single one after its first step."""
         if self.start is None or not self.models:
             return
+        self.length.look(sys._getframe(1))
         if optimizer not in self.order:
             self.order.append(optimizer)
         elif optimizer is self.order[-1]:
@@ -313,6 +317,9 @@ class ScriptLoop:
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()
         self._judge_functions()
+        self.length.whole = len(self.order) == 1
+        if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:
+            self._add_result(self.length.told())
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
@@ -341,13 +348,17 @@ class ScriptLoop:
         if "schedule" not in self.plan.probes:
             return
         inner = {id(s) for outer in self.schedulers for s in getattr(outer, "_schedulers", [])}
+        outer = [s for s in self.schedulers if id(s) not in inner]
         for scheduler in self.schedulers[:4]:
             if id(scheduler) not in inner and getattr(scheduler, "optimizer", None) in self.order:
                 values, epoch = self.plan.values, None
                 with contextlib.suppress(Exception):  # of a dataset without a length
                     epoch = len(self.iterator)
                 by_step = bool(values.get("schedule_by_step"))
-                self._add_result(simulate(scheduler, values.get("schedule_steps"), by_step=by_step, epoch=epoch))
+                steps, found = values.get("schedule_steps"), None
+                if steps is None and len(outer) == 1 and not values.get("came_to_its_end"):
+                    found = self.length.simulated(scheduler, sys._getframe(1), by_step=by_step)
+                self._add_result(found or simulate(scheduler, steps, by_step=by_step, epoch=epoch))
 
     # -- trials -----------------------------------------------------------------------------------------------------------
 

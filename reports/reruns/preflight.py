@@ -38,6 +38,7 @@ state that returns."""
 AREA_OF = {
     "repeatable": "determinism",
     "precision": "cost",
+    "run-length": "cost",
     "dependence-sample": "dependence",
     "dependence-future": "dependence",
     "dependence-target": "dependence",
@@ -62,6 +63,7 @@ AREA_OF = {
 }
 PROBES = (
     "gradcheck",
+    "run-length",
     "schedule",
     "tokenizer",
     "repeatable",
@@ -173,7 +175,8 @@ def preflight(
             values["total_steps"] = total_steps
             values["schedule_steps"] = round(total_steps * (_scheduler_share(trace) or 1.0))
         # a script that came to its end in so few steps says itself how long its schedules are to be
-        values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
+        values["came_to_its_end"] = _came_to_its_end(trace)
+        values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not values["came_to_its_end"]
         second = probing = None
         clock = _Clock.of(trace, began, seconds, trained)
         compared = min(steps, clock.compared)
@@ -200,7 +203,10 @@ def preflight(
             checks += [Check(*c) for c in determinism(trace, again, compared)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
         checks += [Check(*c) for c in rate_in_use(trace)]
-        checks += [Check(*c) for c in cost(trace, total_steps)]
+        checks += [
+            Check(*c)
+            for c in cost(trace, total_steps, next((r for r in report.results if r.code == "run-length"), None))
+        ]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)

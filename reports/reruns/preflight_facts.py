@@ -1,5 +1,7 @@
 """What the recorded steps themselves answer: data, determinism of two starts, resume, and the cost ahead."""
 
+import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import polars as pl
 from ...analyzer import Finding, Trace, Verdict, diagnose, rules_for
 from ...analyzer.compare.divergence import compare_tensors
 from ...analyzer.errors import AnalyzerError
+from ...schemas.files.probe_report import ProbeResult
 from ..text.language import say
 from ..text.wording import duration, number, plural, size
 
@@ -222,8 +225,13 @@ _WAIT_NS = 5e7
 """Nanoseconds of such a wait that are worth a question: 50 ms are 14 hours of a million steps."""
 
 
-def cost(trace: Trace, total_steps: int | None) -> list[Fact]:
-    """Time of the whole run, memory and its trend, what waits for data, and what checkpoints take."""
+def cost(trace: Trace, total_steps: int | None, read: ProbeResult | None = None) -> list[Fact]:
+    """Time of the whole run, memory and its trend, what waits for data, and what checkpoints take.
+
+    ``read``: what the script's loops say of the length of the run.
+    """
+    if total_steps is None and read is not None:
+        total_steps = int(read.values["steps"])
     row: dict[str, Any] = trace.sql(
         "SELECT median(step_ns) AS step_ns, sum(data_wait_ns) / nullif(sum(step_ns), 0) AS waiting,"
         " sum(data_wait_ns) / nullif(sum(step_ns - coalesce(recorder_ns, 0)), 0) AS waiting_net,"
@@ -254,8 +262,42 @@ def cost(trace: Trace, total_steps: int | None) -> list[Fact]:
         if row["cuda"]:
             words += say(", {memory} on the device", memory=size(row["cuda"]))
         facts.append(("cost", "memory", "passed", words + say(".")))
-    saved = trace.sql("SELECT count(*) AS n, max(bytes) AS b FROM checkpoints WHERE action = 'save'").row(0, named=True)
-    if saved["n"] and saved["b"]:
-        words = say("A checkpoint takes {size}.", size=size(saved["b"]))
-        facts.append(("cost", "checkpoints", "passed", words))
+    facts += _checkpoints(trace, total_steps, removes=read is None or bool(read.values.get("removes")))
     return facts
+
+
+_SAVES = 3
+"""Saves that show an interval: two distances that are equal."""
+
+
+def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> list[Fact]:
+    """What checkpoints take, and all of them where each goes to a new path at an even distance."""
+    saved = trace.sql(
+        "SELECT step, path, bytes FROM checkpoints WHERE action = 'saved' AND rank = 0 AND path IS NOT NULL AND bytes > 0"
+        " ORDER BY step, time_ns"
+    ).rows(named=True)
+    if not saved:
+        return []
+    largest = max(int(row["bytes"]) for row in saved)
+    words = say("A checkpoint takes {size}.", size=size(largest))
+    steps = [int(row["step"]) for row in saved]
+    apart = {b - a for a, b in pairwise(steps)}
+    new_each_time = len({row["path"] for row in saved}) == len(saved) >= _SAVES and len(apart) == 1 and apart != {0}
+    if not total_steps or not new_each_time:
+        return [("cost", "checkpoints", "passed", words)]
+    times = total_steps // apart.pop()
+    words = say(
+        "Each checkpoint of {size} is a new file: {files} in {steps} take {all}, if none is removed.",
+        size=size(largest),
+        files=plural(times, "file"),
+        steps=plural(total_steps, "step"),
+        all=size(times * largest),
+    )
+    try:
+        free = shutil.disk_usage(Path(saved[-1]["path"]).absolute().parent).free
+    except OSError:
+        return [("cost", "checkpoints", "passed", words)]
+    if times * largest <= free + len(saved) * largest or removes:
+        return [("cost", "checkpoints", "passed", words)]
+    words += say(" {free} of that disk are free: keep the newest few and the best.", free=size(free))
+    return [("cost", "checkpoints", "doubtful", words)]

@@ -13,7 +13,12 @@ _Words = Callable[[dict[str, Any]], str]
 def probe_sentence(found: ProbeResult) -> str:
     """The sentence of a result; its code where a newer firstfault wrote it."""
     words = SENTENCES.get(found.code)
-    return found.code if words is None else words({k: _shown(v) for k, v in found.values.items()})
+    if words is None:
+        return found.code
+    said = words({k: _shown(v) for k, v in found.values.items()})
+    if found.values.get("read") is True:
+        said += say(" The script's loops say the number of steps.")
+    return said
 
 
 def _shown(value: Any) -> Any:
@@ -232,6 +237,15 @@ SENTENCES: dict[str, _Words] = {
     ),
     "schedule-rises-again": lambda v: say(
         "{scheduler} is made for {made_for} steps of {steps}: the learning rate rises again after step {low_step}.", **v
+    ),
+    "schedule-cut": lambda v: say(
+        "{scheduler} is made for {made_for} steps, and the run ends after {steps}: the learning rate is still {last}. Give it the"
+        " number of steps that the run makes.",
+        **v,
+    ),
+    "run-length": lambda v: say("The script's loops make {steps} optimizer steps.", **v),
+    "run-length-unknown": lambda _: say(
+        "not tried: the script's loops do not say how many steps the run has; give --total-steps"
     ),
     "schedule-never-falls": lambda v: say("{scheduler} is still warming up at the last of {steps} steps.", **v),
     "tokenizer-same": lambda v: say(
