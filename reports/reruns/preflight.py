@@ -46,6 +46,8 @@ AREA_OF = {
     "dependence-fields": "dependence",
     "dependence-layers": "dependence",
     "signal": "data",
+    "sample-again": "data",
+    "sets-apart": "data",
     "graph-edges": "data",
     "targets-aligned": "data",
     "targets-moved": "data",
@@ -61,6 +63,8 @@ AREA_OF = {
     "pad-is-eos": "tokenizer",
 }
 PROBES = (
+    "sample-again",
+    "sets-apart",
     "gradcheck",
     "schedule",
     "tokenizer",
