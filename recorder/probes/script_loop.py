@@ -35,14 +35,19 @@ from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
 from .random_states import random_states
+from .read_again import NAME as SAMPLE_AGAIN
+from .read_again import judge as judge_reading
 from .run_length import RunLength
 from .schedules import simulate
+from .set_overlap import NAME as SETS_APART
+from .set_overlap import judge as judge_sets
 from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
 from .used_tokenizers import folder_beside
 from .used_tokenizers import judge as judge_tokenizer
 
 _MOST_FUNCTIONS = 8
+_MOST_DATASETS = 2
 
 _FEWEST = 12
 """Iterations of a probe that trains, however slow they are: fewer show no trend."""
@@ -102,6 +107,8 @@ class ScriptLoop:
         self.functions: dict[type[Any], tuple[Any, ...]] = {}
         self.schedulers: list[Any] = []
         self.length = RunLength()
+        self.datasets: list[Any] = []
+        """Those that were read again before their first batch."""
         self._last_iterator: Any = None
         self._driven_since = 0.0
         self._in_backward = False
@@ -184,6 +191,7 @@ class ScriptLoop:
         def following(iterator: Any) -> Any:
             stage = self.stage
             if stage is None:
+                self._read_again(iterator)
                 batch = original(iterator)
                 if id(iterator) not in self.first_of:
                     self.first_of[id(iterator)] = iterator, replaced(batch, lambda t: t.detach().clone())
@@ -200,6 +208,26 @@ class ScriptLoop:
             return batch
 
         return following
+
+    def _read_again(self, iterator: Any) -> None:
+        """Before anything is read: what is divided in place at each reading is soon zero, and no other one from then on."""
+        dataset = getattr(iterator, "_dataset", None)
+        fresh = dataset is not None and all(d is not dataset for d in self.datasets)
+        if SAMPLE_AGAIN not in self.plan.probes or not fresh or len(self.datasets) == _MOST_DATASETS:
+            return
+        self.datasets.append(dataset)
+        self._judge(SAMPLE_AGAIN, lambda: judge_reading(dataset))
+
+    def _judge(self, name: str, looks: Callable[[], ProbeResult | None]) -> None:
+        """Add the result of a look that takes no trial."""
+        if name not in self.plan.probes:
+            return
+        try:
+            found = looks()
+        except Exception as e:  # noqa: BLE001 — one probe's failure is not the others'
+            found = untried(name, "probe-raised", error=f"{type(e).__name__}: {e}"[:200])
+        if found is not None:
+            self._add_result(found)
 
     def _is_main(self, iterator: Any) -> bool:
         return getattr(iterator, "_dataset", None) is getattr(self.iterator, "_dataset", self)
@@ -316,6 +344,8 @@ class ScriptLoop:
         shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()
+        frame, data = sys._getframe(), self.iterator if self.first is not None else None
+        self._judge(SETS_APART, lambda: judge_sets(data, self.entered, frame))
         self._judge_functions()
         self.length.whole = len(self.order) == 1
         if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:

@@ -47,6 +47,8 @@ AREA_OF = {
     "dependence-fields": "dependence",
     "dependence-layers": "dependence",
     "signal": "data",
+    "sample-again": "data",
+    "sets-apart": "data",
     "graph-edges": "data",
     "targets-aligned": "data",
     "targets-moved": "data",
@@ -62,6 +64,8 @@ AREA_OF = {
     "pad-is-eos": "tokenizer",
 }
 PROBES = (
+    "sample-again",
+    "sets-apart",
     "gradcheck",
     "run-length",
     "schedule",

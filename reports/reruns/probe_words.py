@@ -289,6 +289,31 @@ SENTENCES: dict[str, _Words] = {
         **v,
     ),
     "masks-aligned": lambda v: say("{images} images fit their masks as they are.", **v),
+    "sample-same": lambda v: say("Reading {samples} samples again, others in between, gave the same values.", **v),
+    "sample-changed": lambda v: say(
+        "Reading sample {index} again, with equal random numbers, gave other values. Field {field} differs by {share} of its"
+        " size. Reading changes {path}, from {before} to {after} (root mean square). Make a new array in place of changing it:"
+        " x = x / w, not x /= w.",
+        **v,
+    ),
+    "sample-by-chance": lambda _: say("not tried: samples differ from reading to reading"),
+    "samples-vary": lambda _: say("not tried: samples differ from reading to reading"),
+    "samples-few-values": lambda _: say("not tried: samples have too few values to tell them apart"),
+    "reading-failed": lambda v: say("not tried: samples cannot be read in a copy of the process ({error})", **v),
+    "positions-in-both": lambda v: say(
+        "{shared} of {looked} positions of {name} are trained on too. What is measured there is partly learnt by heart. A second"
+        " split gives positions within the rest: take rest[positions].",
+        **v,
+    ),
+    "positions-apart": lambda v: say("{shared} of {looked} positions of {name} are trained on too.", **v),
+    "samples-in-both": lambda v: say(
+        "{shared} of {looked} samples of {name} are among {read} of {all} training samples too. What is measured there is partly"
+        " learnt by heart. A second split gives positions within the rest: take rest[positions]. Give each set its own cache.",
+        **v,
+    ),
+    "samples-apart": lambda v: say(
+        "{shared} of {looked} samples of {name} are among {read} of {all} training samples too.", **v
+    ),
     "no-masks": lambda v: say("not tried: no images with a target of a few values for each pixel", **v),
     "masks-tell-nothing": lambda v: say("not tried: images and masks do not tell how they lie", **v),
     "special-number-of-a-word": lambda v: say(
