@@ -1,4 +1,5 @@
-"""A softmax over the one output of a layer: it is 1 whatever goes in. Found in the autograd graph."""
+"""A softmax over one element, the one output of a layer or beside the axis that it weighs: it is 1 whatever goes in. Found in the
+autograd graph."""
 
 from typing import Any
 
@@ -12,6 +13,9 @@ _MOVES = {"View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Transpo
 _BETWEEN = _MOVES | {"Tanh", "Relu", "LeakyRelu", "Sigmoid", "Gelu", "Mul", "Div", "NativeDropout"}
 """Operators between a layer and the softmax of what it puts out."""
 
+_KEEPS_MATRIX = {"Expand", "View", "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "NativeDropout"}
+"""Operators between a softmax and the matrix product that it weighs, as long as the shape of its matrices stays."""
+
 _MOST_BETWEEN = 8
 
 
@@ -21,8 +25,8 @@ def kind_of(node: Any) -> str:
 
 
 def of_one_output(nodes: list[Any]) -> list[Any]:
-    """Softmax nodes that go along one element, where a linear layer puts out that one for each sample: attention to a memory
-    that has one entry so far is in order."""
+    """Softmax nodes that go along one element, where a linear layer puts out that one for each sample, or where they weigh the
+    elements of another axis: attention to a memory that has one entry so far is in order."""
     found = []
     for node in nodes:
         shape = shape_of(node, 0) if kind_of(node) in _SOFTMAXES and hasattr(node, "_saved_dim") else None
@@ -33,7 +37,43 @@ def of_one_output(nodes: list[Any]) -> list[Any]:
             and _given_by_one_output(node)
         ):
             found.append(node)
+    return found + [node for node in _weighing_another_axis(nodes) if all(node is not f for f in found)]
+
+
+def _weighing_another_axis(nodes: list[Any]) -> list[Any]:
+    """Softmax nodes along one element whose result weighs the several elements of another axis in a matrix product: each
+    weight is 1, and the product is a plain sum."""
+    found: list[Any] = []
+    for node in nodes:
+        if kind_of(node) != "Bmm":
+            continue
+        for (operand, _), axis, summed in zip(node.next_functions, (-2, -1), (-1, -2), strict=False):
+            softmax = _softmax_behind(operand)
+            shape = None if softmax is None else shape_of(softmax, 0)
+            if softmax is None or not shape or len(shape) < 3:
+                continue
+            along = dimension(softmax._saved_dim, len(shape)) - len(shape)
+            if along == axis and shape[axis] == 1 < shape[summed]:
+                found.append(softmax)
     return found
+
+
+def _softmax_behind(node: Any) -> Any:
+    """The softmax that gives an operand of a matrix product, whose last two axes nothing between has changed."""
+    matrix = None
+    for _ in range(_MOST_BETWEEN):
+        if node is None:
+            return None
+        shape = shape_of(node, 0)
+        if not shape or (matrix is not None and shape[-2:] != matrix):
+            return None
+        matrix = shape[-2:]
+        if kind_of(node) in {"Softmax", "SafeSoftmax"}:
+            return node if hasattr(node, "_saved_dim") else None
+        if kind_of(node) not in _KEEPS_MATRIX:
+            return None
+        node = next((behind for behind, _ in node.next_functions if behind is not None), None)
+    return None
 
 
 def samples_of_loss(nodes: list[Any]) -> int | None:

@@ -162,3 +162,20 @@ def test_a_softmax_over_the_one_output_of_a_layer_is_told_from_one_over_a_memory
     query, memory = tokens(6, 1), tokens(6, 1)
     weights = torch.softmax(query @ memory.transpose(1, 2), -1)
     assert of_one_output(nodes_down_to((weights @ memory).sum(), 0)) == []
+
+
+@pytest.mark.parametrize(("axis", "count"), [(2, 1), (1, 0)])
+def test_a_softmax_along_one_element_that_weighs_the_places_is_told(axis: int, count: int) -> None:
+    places = nn.Conv2d(3, 4, 1)(torch.randn(5, 3, 6, 6))
+    value = nn.Conv2d(3, 8, 1)(torch.randn(5, 3, 6, 6)).view(20, 2, 36)
+    weights = torch.softmax(places.view(20, 36, 1), axis)
+    assert len(of_one_output(nodes_down_to((value @ weights).sum(), 0))) == count
+    four = torch.softmax(places.view(5, 4, 36, 1), axis + 1)
+    assert len(of_one_output(nodes_down_to((value.view(5, 4, 2, 36) @ four).sum(), 0))) == count
+
+
+def test_one_query_and_one_key_are_told_from_a_softmax_along_the_wrong_axis() -> None:
+    for queries, keys in ((1, 7), (7, 1), (1, 1)):
+        query, memory = tokens(6, queries), tokens(6, keys)
+        weights = torch.softmax(query @ memory.transpose(1, 2), -1)
+        assert of_one_output(nodes_down_to((weights @ memory).sum(), 0)) == []

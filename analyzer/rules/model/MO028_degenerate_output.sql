@@ -24,7 +24,7 @@ known = " ({class_name})"
 [say.remedy]
 units_before_softmax = "Give the last layer one unit a class before a softmax; for a single unit use sigmoid with binary_cross_entropy, or the logit with binary_cross_entropy_with_logits."
 units_before_cross_entropy = "Give the last layer one unit a class before a cross entropy; for a single unit use binary_cross_entropy_with_logits."
-another_axis = "Let the softmax go along the axis of what is weighed, such as the places of a sequence, not along the layer's one output."
+another_axis = "Let the softmax go along the axis of what is weighed, such as the places of a sequence, not along an axis of one element."
 [params.least]
 value = 3
 unit = "steps"
@@ -35,7 +35,7 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 3
 [doc]
-what = "The output of a Softmax or LogSoftmax module is exactly 1 (or 0) everywhere at every measured step. It normalises over an axis of one element. Or a softmax of the autograd graph goes along the one output of a linear layer. Attention weights along the wrong axis do so."
+what = "The output of a Softmax or LogSoftmax module is exactly 1 (or 0) everywhere at every measured step. It normalises over an axis of one element. Or a softmax of the autograd graph goes along the one output of a linear layer, or weighs the elements of another axis in a matrix product. Attention weights along the wrong axis do so."
 why = "exp(x) / exp(x) is 1 whatever x is, and its derivative is 0."
 not_this = "Outputs that merely saturate: those differ from the bound in some sample or step."
 source = "Arithmetic: the softmax of one number."
