@@ -162,8 +162,8 @@ def _in_use(vocabulary: Vocabulary, fields: list[set[int]], rows: set[int]) -> b
 def _shared(vocabulary: Vocabulary, fields: list[set[int]]) -> Iterator[ProbeResult]:
     """Words that came later and were given numbers in a row that earlier words have, from the middle of the numbering on.
 
-    On purpose words share numbers in a table of classes, which has no special tokens, and of hashes, which has no such rows. So do
-    those of ``i % n`` and second names of all things, whose rows begin at the first number, and words that differ in case alone.
+    On purpose words share numbers in a table of classes, which has no special tokens, and of hashes, which has no such rows.
+    So do those of ``i % n`` and second names of all things, whose rows begin at the first number, and words but for their case.
     """
     words = list(vocabulary.words.items())
     first: dict[int, str] = {}
