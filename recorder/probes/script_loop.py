@@ -30,6 +30,7 @@ from ..script.call_arguments import keyword_arguments
 from ..script.wrappers import unwrapped
 from ..session.patches import Patches
 from .bench import PROBES
+from .ends_learnt import Targets
 from .first_batch import pictures
 from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
@@ -96,6 +97,7 @@ class ScriptLoop:
         self.depth = 0
         self.ignored: set[int] = set()
         """Targets that a loss was told to ignore."""
+        self.targets = Targets()
         self.iterator: Any = None
         """The iterator of a DataLoader that has handed out a batch last before the model was first called."""
         self.first_of: dict[int, tuple[Any, Any]] = {}
@@ -255,6 +257,8 @@ class ScriptLoop:
             if isinstance(number := kwargs.get("ignore_index"), int):
                 self.ignored.add(number)
             if self.stage is None or not torch.is_grad_enabled():
+                if self.stage is None and original.__name__ in {"cross_entropy", "nll_loss"}:
+                    self.targets.watch(args, kwargs)
                 return original(*args, **kwargs)
             if "target" in kwargs and isinstance(kwargs["target"], Tensor):
                 kwargs["target"] = self.stage.edit_target(kwargs["target"])
@@ -353,7 +357,10 @@ class ScriptLoop:
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
-            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch, models, self.ignored):
+            first = self.report.first_batch
+            for found in judge_tokenizer(
+                folder, tensors_of(shown), first, models, self.ignored, self.entered, self.targets
+            ):
                 self._add_result(found)
         self._following()
 

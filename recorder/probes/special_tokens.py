@@ -70,6 +70,27 @@ def _spelt(words: dict[Any, int]) -> dict[str, tuple[str, int]]:
     return found
 
 
+def is_special(word: str) -> bool:
+    """Whether a token is spelt as one that is no word."""
+    return _SPELLING.match(word.lower()) is not None
+
+
+def named_numbers(holder: Any, words: dict[Any, int]) -> dict[str, int]:
+    """Numbers for padding and the end, by names of a tokenizer's attributes or of variables, else by spellings in ``words``."""
+    found = {stem: number for stem, (_, number) in _spelt(words).items() if stem in {"pad", "eos"}}
+    with contextlib.suppress(Exception):  # of a stranger's class
+        for name in dict.fromkeys([*vars(type(holder)), *vars(holder)]):
+            match = _ATTRIBUTE.match(name.lower())
+            stem = _STEMS[match[1] or match[2]] if match is not None else ""
+            if stem not in {"pad", "eos"}:
+                continue
+            value = getattr(holder, name, None)
+            value = words.get(value) if isinstance(value, str) else value
+            if isinstance(value, int) and not isinstance(value, bool):
+                found[stem] = value
+    return found
+
+
 def _named(tokenizer: Any) -> dict[str, tuple[str, int]]:
     """What for → (attribute, number), by the names of the tokenizer's own attributes."""
     found: dict[str, tuple[str, int]] = {}

@@ -5,16 +5,18 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from ...schemas.files.probe_report import Picture, ProbeResult
-from .special_tokens import special_tokens
-from .tokenizers import consistent, padding_in_text, round_trip
+from .ends_learnt import Targets, ends_learnt
+from .special_tokens import named_numbers, special_tokens
+from .tokenizers import consistent, padding_in_text, round_trip, vocabulary_of
 from .trial import result, untried
+from .vocabularies import find_vocabularies, judge_vocabularies, script_files, script_variables
 
 _MOST_TEXTS = 4
 
@@ -111,12 +113,47 @@ def judge(
     shown: list[Picture],
     models: Iterable[nn.Module] = (),
     ignored: Iterable[int] = (),
+    entered: Iterable[Tensor] = (),
+    targets: Targets | None = None,
 ) -> list[ProbeResult]:
     """Compare the tokenizer in use with the saved one, and with the embeddings of the models, on texts of the first batch. Show
-    these texts beside the numbers. ``ignored``: numbers that a loss was told to ignore."""
+    these texts beside the numbers. ``ignored``: numbers that a loss was told to ignore. ``entered``: what entered the models."""
     used = find_tokenizer()
-    if used is None:
-        return [untried("tokenizer", "no-tokenizer")] if folder else []
+    results = _of_tokenizer(used, folder, batch, shown, models, ignored) if used is not None else []
+    if used is None and folder:
+        results.append(untried("tokenizer", "no-tokenizer"))
+    own = _of_the_script(used, [*batch, *entered], models, targets or Targets())
+    return [
+        *results,
+        *(found for found in own if found.probe != "pad-is-eos" or all(r.probe != found.probe for r in results)),
+    ]
+
+
+def _of_the_script(used: Any, batch: list[Tensor], models: Iterable[nn.Module], targets: Targets) -> list[ProbeResult]:
+    """What the script's own vocabularies, numbers and source say."""
+    try:
+        variables, files = script_variables(), script_files()
+        vocabularies = find_vocabularies(variables)
+        words = [v.words for v in vocabularies]
+        known = [named_numbers(used, vocabulary_of(used) or {})] if used is not None else []
+        known += [named_numbers(None, w) for w in words]
+        known += [named_numbers(SimpleNamespace(**scope), words[0] if words else {}) for scope in variables]
+        return [
+            *judge_vocabularies(vocabularies, files, batch, models),
+            *ends_learnt(known, batch, targets, files),
+        ]
+    except Exception as e:  # noqa: BLE001 — of a stranger's objects
+        return [untried("vocabulary", "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160])]
+
+
+def _of_tokenizer(
+    used: Any,
+    folder: str | None,
+    batch: list[Tensor],
+    shown: list[Picture],
+    models: Iterable[nn.Module],
+    ignored: Iterable[int],
+) -> list[ProbeResult]:
     texts: list[str] = []
     for tensor, picture in zip(batch, shown, strict=False):
         if tensor.is_floating_point() or tensor.dim() != 2:

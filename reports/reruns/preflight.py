@@ -62,6 +62,7 @@ AREA_OF = {
     "tokenizer-padding": "tokenizer",
     "tokenizer-special": "tokenizer",
     "pad-is-eos": "tokenizer",
+    "vocabulary": "tokenizer",
 }
 PROBES = (
     "sample-again",

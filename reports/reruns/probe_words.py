@@ -194,6 +194,26 @@ SENTENCES: dict[str, _Words] = {
         "The padding token is the end-of-text token ({token}), and targets leave it out: the model never learns to stop.",
         **v,
     ),
+    "end-counts": lambda v: say(
+        "Padding and the end of a text are one number, {number}, and the loss counts real ends.", **v
+    ),
+    "end-never-counts": lambda v: say(
+        "Padding and the end of a text are one number, {number}. The loss leaves it out wherever it stands. {place}"
+        " adds an end or waits for one. The model never learns to stop: give padding a number of its own, or mask by"
+        " lengths.",
+        **v,
+    ),
+    "vocabulary-holds": lambda v: say("{name} numbers {words} words, and its numbers hold.", **v),
+    "words-share-numbers": lambda v: say(
+        "{name} gives {count} of {words} words numbers that earlier words have: {one} and {other} are both {number}. Number"
+        " new words from the largest number plus one.",
+        **v,
+    ),
+    "words-in-order-of-a-set": lambda v: say(
+        "The numbers of {words} words in {name} follow the order of a set, which differs in each process. {place} saves the"
+        " model without them. Sort the words, or save the numbers and load them.",
+        **v,
+    ),
     "gradient-right": lambda v: say(
         "Autograd agrees with the loss's differences along each random direction ({directions}; to {apart}).", **v
     ),

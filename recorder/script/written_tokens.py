@@ -1,0 +1,129 @@
+"""What a script's source says of tokens: whether it adds or waits for an end, whether a vocabulary is saved with a model."""
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from .source_nodes import dotted
+
+_LARGEST = 300_000
+"""Letters of a file: a parse takes half a second for each million."""
+_END = re.compile(
+    r"^_?(?:eos(?:_token)?(?:_id|_idx|_index)?|(?:end|stop)_(?:token|id|idx|index)(?:_id|_idx|_index)?)$", re.IGNORECASE
+)
+_END_SPELT = re.compile(r"(?:<\|?|\[)(?:/s|eos|end|endoftext|stop)(?:\|?>|\])$", re.IGNORECASE)
+_SAVES = frozenset({"torch.save", "save_file", "save_pretrained", "save_model", "save_checkpoint", "save_weights"})
+_READS = frozenset(
+    {"json.load", "json.loads", "pickle.load", "pickle.loads", "joblib.load", "np.load", "yaml.safe_load"}
+)
+_WORDS = re.compile(
+    r"vocab|stoi|itos|tokeni[sz]er|2id|2idx|2int|to_id|to_idx|to_int|_index|mapping|\btok\b", re.IGNORECASE
+)
+
+
+@cache
+def _parsed(file: str) -> ast.Module | None:
+    text = "".join(linecache.getlines(file))
+    if not text or len(text) > _LARGEST:
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+@cache
+def end_in_use(file: str) -> int | None:
+    """The first line that puts an end behind tokens, or compares a token with it."""
+    tree = _parsed(file)
+    lines = [] if tree is None else [node.lineno for node in ast.walk(tree) if _uses_end(node)]  # type: ignore[attr-defined]
+    return min(lines, default=None)
+
+
+def _uses_end(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Add(), right=ast.List(elts=[*_, last])):
+            return _is_end(last)
+        case ast.BinOp(op=ast.Add(), right=ast.Name() | ast.Attribute() | ast.Constant() as last):
+            return _is_end(last)
+        case ast.List(elts=[ast.Starred() | ast.Name(), *_, last]):
+            return _is_end(last)
+        case ast.Call(func=ast.Attribute(attr="append"), args=[last]):
+            return _is_end(last)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+            return _is_end(left) or _is_end(right)
+        case _:
+            return False
+
+
+def _is_end(node: ast.AST) -> bool:
+    match node:
+        case ast.Name() | ast.Attribute():
+            return bool(_END.match(dotted(node).rpartition(".")[2]))
+        case ast.Constant(value=str(text)):
+            return bool(_END_SPELT.search(text))
+        case ast.Subscript(slice=ast.Constant(value=str(text))):
+            return bool(_END_SPELT.search(text))
+        case ast.Subscript(slice=ast.Name() | ast.Attribute() as key):
+            return _is_end(key)
+        case _:
+            return False
+
+
+@cache
+def saved_without(file: str, name: str) -> int | None:
+    """The line where a model is saved; 0 where none is. None where the words' numbers are saved with it, where a file of them may
+    be read again, and where the source cannot be read."""
+    tree = _parsed(file)
+    if tree is None:
+        return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if any(dotted(call.func) in _READS or _opens_to_read(call) for call in calls):
+        return None
+    saving = [call for call in calls if dotted(call.func) in _SAVES or dotted(call.func).rpartition(".")[2] in _SAVES]
+    owner = name.partition(".")[0].partition("[")[0]
+    for call in saving:
+        for word in _mentioned(tree, call):
+            if word == owner or _WORDS.search(word):
+                return None
+    return min((call.lineno for call in saving), default=0)
+
+
+def _opens_to_read(call: ast.Call) -> bool:
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+    if last in {"read_text", "read_bytes", "from_file", "load_vocab", "load_vocabulary"}:
+        return True
+    modes = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "mode")]
+    if last != "open" or any(isinstance(m, ast.Constant) and "r" not in str(m.value) for m in modes):
+        return False
+    return any(_WORDS.search(word) for node in ast.walk(call) for word in _words_of(node))
+
+
+def _mentioned(tree: ast.Module, call: ast.Call) -> Iterator[str]:
+    """Names and keys in what is saved, and in what a variable that is saved was made of."""
+    names = set[str]()
+    for node in ast.walk(call):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        yield from _words_of(node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(dotted(_held(target)) in names for target in node.targets):
+            if isinstance(node.value, ast.Dict) or any(isinstance(t, ast.Subscript) for t in node.targets):
+                for inner in ast.walk(node):
+                    yield from _words_of(inner)
+            elif isinstance(node.value, ast.Call) and dotted(node.value.func) == "dict":
+                yield from (k.arg for k in node.value.keywords if k.arg)
+
+
+def _held(target: ast.expr) -> ast.expr:
+    return target.value if isinstance(target, ast.Subscript) else target
+
+
+def _words_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)) | ast.Constant(value=str(word)):
+            yield word
+        case _:
+            pass
