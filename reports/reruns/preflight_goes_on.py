@@ -76,13 +76,9 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
             own = {_absolute(here, r["path"]): r for r in reversed(saves.rows(named=True))}
         found = [r for r in read.iter_rows(named=True) if _absolute(here, r["path"]) in own]
         if not made:
-            if (
-                rehearsed is not None
-                or error is None
-                or "rehearsal" in error.message
-                or "was there before" in error.message
-            ):
-                return []
+            loading = bool(found) or (error is not None and "Unpickling" in error.type)
+            if rehearsed is not None or error is None or not loading or "rehearsal" in error.message:
+                return []  # it is done, needs files beside it, or refuses to write over what is there
             words = say("A start that finds the script's own checkpoint raises {error}", error=_words(error))
             return [("resume", _NAME, "failed", words)]
         if not found:
@@ -91,7 +87,7 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
         state = any(r["optimizer_entries"] for r in found)
         counted = any(r["epoch"] is not None or r["counter"] is not None for r in found)
         forgotten = _forgotten(after) if state else []
-        again_counts = _counts_on(trace, Path(again), after, found, since, rehearsed is not None)
+        counts = _counts_on(trace, again, after, found, since, rehearsed is not None) if state else []
     if not state and not counted:
         words = say("The script loads weights alone from its own checkpoint, and begins anew otherwise.")
         return [("resume", _NAME, "passed", words)]
@@ -102,7 +98,7 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
         facts += state_kept(rehearsed)
     if all(f[2] == "passed" for f in facts):
         facts += forgotten
-    return [*facts, *again_counts]
+    return [*facts, *counts]
 
 
 def _forgotten(after: Trace) -> list[Fact]:

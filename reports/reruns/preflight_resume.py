@@ -21,6 +21,9 @@ _FARTHER = {True: 1.001, False: 1.25}
 has moved the same way. Arithmetic: the same steps give the same distance, but for rounding. Convention: other batches change it
 by a tenth in a few steps."""
 
+_ANEW = 2.0
+"""The same for a start that nobody has told to resume. Convention of this project: a copy made anew lies at most half as far."""
+
 
 def resumed(saved: Path, loaded: Path, since: int, *, by_itself: bool = False) -> list[Fact]:
     """``saved``: the run whose epoch ended after ``since`` steps, and went on; ``loaded``: the start from its checkpoint.
@@ -190,7 +193,7 @@ def _schedulers(before: Trace, after: Trace, first: int, anew: bool) -> list[tup
 def _copies(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """How far averages of the weights are from them, as many steps after the checkpoint in both."""
     query = (
-        "SELECT name, step - $first AS since, distance, model_moved FROM copies WHERE rank = 0 AND step >= $first"
+        "SELECT name, step - $first AS since, distance, moved, model_moved FROM copies WHERE rank = 0 AND step >= $first"
         " AND distance IS NOT NULL ORDER BY step, name"
     )
     then = {(r["name"], r["since"]): r for r in before.rows(query, {"first": first})}
@@ -201,9 +204,10 @@ def _copies(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[s
         moved = row["model_moved"] or 0.0
         alike = moved > 0 and abs(moved - (was["model_moved"] or 0.0)) <= _SAME * moved
         apart = sorted((row["distance"], was["distance"]))
-        if anew and row["distance"] > was["distance"]:
-            continue  # a copy that was made anew lies nearer to the weights
-        if apart[1] > _FARTHER[alike] * max(apart[0], _SAME):
+        if anew and (row["distance"] > was["distance"] or not was["moved"]):
+            continue  # one that was made anew lies nearer to the weights; one that stands still may be set to them at any time
+        farther = max(_FARTHER[alike], 1.0 if alike or not anew else _ANEW)
+        if apart[1] > farther * max(apart[0], _SAME):
             words = say(
                 "{name} is {now} of the weights' size away from them after loading, and {then} where the checkpoint was saved: it"
                 " begins anew.",
