@@ -4,29 +4,40 @@ A listing in that folder tells which path each file stands for, so that a later 
 """
 
 import atexit
+import builtins
+import errno
 import functools
+import io
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.utils.data import dataloader
 
-from ...schemas.files.rehearsed import not_saved_otherwise, write_listing, write_state
+from ...schemas.files.rehearsed import not_saved_otherwise, read_listing, write_asked, write_listing, write_state
 from ..session.patches import Patches
 from .optimizer_interventions import Intervention
 from .script_state import script_state
 
+_MOST_ASKED = 1000
+"""Paths that a script may ask for before its training begins; more are no checkpoints."""
+
 
 class CheckpointsAside:
-    """Files that were saved to paths of the script's. ``folder``: where they stay; None: they go with the process."""
+    """Files that were saved to paths of the script's. ``folder``: where they stay; None: they go with the process. ``hidden``:
+    files that are not to be there, until the script saves them itself."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, hidden: Iterable[str] = ()) -> None:
         self.folder = folder
+        self.hidden = frozenset(hidden)
+        self.asked: set[str] = set()
+        """Paths that the script has asked for in vain before its training began."""
+        self.begun = False
         self.saved: dict[str, Path] = {}
         """Path that the script saved to → where it is."""
         self._kept = folder
@@ -43,6 +54,79 @@ class CheckpointsAside:
             patches.wrap(os, name, self._moved)
         for name in ("remove", "unlink"):
             patches.wrap(os, name, self._removed)
+        for name in ("stat", "lstat"):
+            patches.wrap(os, name, self._stat)
+        if self.hidden:
+            for owner in (builtins, io):
+                patches.wrap(owner, "open", self._open)
+            patches.wrap(os, "listdir", self._names)
+            patches.wrap(os, "scandir", self._entries)
+
+    def use(self, kept: Path) -> None:
+        """Have what another rehearsal has saved found where the script would have saved it, unless it has its own file there."""
+        own = not_saved_otherwise(kept)
+        self.saved |= {path: aside for path, aside in read_listing(kept).items() if path in self.hidden or path in own}
+
+    def _gone(self, path: Any) -> bool:
+        """Whether a file is not to be there."""
+        return bool(self.hidden) and self._absolute(path) in self.hidden and self.place_of(path) is None
+
+    @staticmethod
+    def _absolute(path: Any) -> str:
+        return os.path.abspath(path) if isinstance(path, str | os.PathLike) else ""  # noqa: PTH100 — as below
+
+    def _in_vain(self, path: Any) -> None:
+        if not self.begun and len(self.asked) < _MOST_ASKED and (name := self._absolute(path)):
+            self.asked.add(name)
+
+    def _stat(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def look(path: Any, *args: Any, **kwargs: Any) -> Any:
+            place = self.place_of(path)
+            if place is not None:
+                return original(place, *args, **kwargs)
+            try:
+                if self._gone(path):
+                    raise _missing(path)
+                return original(path, *args, **kwargs)
+            except FileNotFoundError:
+                self._in_vain(path)
+                raise
+
+        return look
+
+    def _open(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            if not set("wax") & set(mode) and self._gone(file):
+                self._in_vain(file)
+                raise _missing(file)
+            return original(file, mode, *args, **kwargs)
+
+        return opened
+
+    def _names(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def names(path: Any = ".") -> Any:
+            return [name for name in original(path) if self._is_listed(path, name)]
+
+        return names
+
+    def _entries(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def entries(path: Any = ".") -> Any:
+            return _Entries(original(path), functools.partial(self._is_listed, path))
+
+        return entries
+
+    def _is_listed(self, folder: Any, name: Any) -> bool:
+        if not isinstance(folder, str | os.PathLike) or not isinstance(name, str):
+            return True
+        path = os.path.join(folder, name)  # noqa: PTH118 — as below
+        gone = self._gone(path)
+        if gone:
+            self._in_vain(path)
+        return not gone
 
     def _safetensors(self, patches: Patches) -> Callable[[Any], None]:
         def wrap(module: Any) -> None:
@@ -50,6 +134,14 @@ class CheckpointsAside:
             patches.wrap(module, "load_file", self._back)
 
         return wrap
+
+    def training_begins(self) -> None:
+        """What the script asks for from here on is no checkpoint to go on from."""
+        if not self.begun:
+            self.begun = True
+            if self._kept is not None:
+                self._kept.mkdir(parents=True, exist_ok=True)
+                self._list()
 
     def keep_no_more(self) -> None:
         """Leave the listing for a later start as it is: what is saved from here on is read again by this process alone."""
@@ -96,10 +188,14 @@ class CheckpointsAside:
     def _list(self) -> None:
         if self._kept is not None:
             write_listing(self._kept, self.saved)
+            write_asked(self._kept, sorted(self.asked & {*self.saved, *self.hidden}))
 
     def _back(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def load(f: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._gone(f):
+                self._in_vain(f)
+                raise _missing(f)
             return original(self.place_of(f) or f, *args, **kwargs)
 
         return load
@@ -132,29 +228,45 @@ class CheckpointsAside:
         return aside
 
 
+class _Entries:
+    """Entries of a folder without those that are not to be there."""
+
+    def __init__(self, entries: Any, listed: Callable[[Any], bool]) -> None:
+        self._entries = entries
+        self._listed = listed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        for entry in self._entries:
+            if self._listed(entry.name):
+                return entry
+        raise StopIteration
+
+    def close(self) -> None:
+        """Close the folder."""
+        self._entries.close()
+
+
+def _missing(path: Any) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+
+
 class CheckpointsBack(Intervention):
     """The script finds the checkpoints that a rehearsal saved where it would have saved them, unless it has its own there."""
 
     def install(self, patches: Patches) -> None:
         """Wrap what reads checkpoints, and the question whether they exist."""
         aside = CheckpointsAside(None)
-        aside.saved = not_saved_otherwise(Path(self.values["kept"]))
+        aside.use(Path(self.values["kept"]))
         aside.install(patches)
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def stat(path: Any, *args: Any, **kwargs: Any) -> Any:
-                try:
-                    return original(path, *args, **kwargs)
-                except FileNotFoundError:
-                    place = aside.place_of(path)
-                    if place is None:
-                        raise
-                    return original(place, *args, **kwargs)
-
-            return stat
-
-        patches.wrap(os, "stat", wrap)
         patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._looks)
 
     def _looks(self, original: Callable[..., Any]) -> Callable[..., Any]:

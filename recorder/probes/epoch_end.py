@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import torch.optim.optimizer as optim
 from torch import Tensor
 from torch.utils.data import BatchSampler, dataloader
 
@@ -34,6 +35,8 @@ _BETWEEN = 4
 """Batches of the pass that ends second."""
 _QUICK_S = 3.0
 """Seconds that what follows a pass may take, for a second one to be ended as well."""
+_SUFFIXES = (".pt", ".pth", ".ckpt", ".tar", ".bin", ".safetensors", ".pkl", ".model", ".chk")
+"""Ends of names of checkpoints."""
 _CHANGES = {"open": 1, "os.truncate": 1, "os.remove": 1, "os.rename": 2}
 """Audit events of Python that change files, and how many paths they name first."""
 
@@ -45,7 +48,7 @@ class EpochShortened(Intervention):
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
-        self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None)
+        self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None, values.get("hidden", ()))
         self.began = time.time()
         self._looked: weakref.WeakSet[Any] = weakref.WeakSet()
         """Passes at whose beginning the script's own state was looked at."""
@@ -84,16 +87,26 @@ class EpochShortened(Intervention):
             return following
 
         patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
+        if "kept" in self.values:
+            self.aside.use(Path(self.values["kept"]))
         self.aside.install(patches)
+        patches.handles([optim.register_optimizer_step_post_hook(lambda *_: self.aside.training_begins())])
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
 
     def _look(self, iterator: Any) -> None:
         """Keep what the script holds where its training begins, and where it goes on after the first end."""
+        folder = self.values.get("kept", self.values.get("keep") if self._goes_on else None)
         begins = torch.is_grad_enabled() and iterator not in self._looked
-        if begins and "keep" in self.values and (not self.ended or iterator._dataset is self._data):
+        if begins and folder is not None and (not self.ended or iterator._dataset is self._data):
             self._looked.add(iterator)
-            write_state(Path(self.values["keep"]), "then" if self.ended else "first", script_state())
+            moment = "now" if "kept" in self.values else "then" if self.ended else "first"
+            write_state(Path(folder), moment, script_state())
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether another start is to go on from what is kept: its user says so, or the script has looked for a checkpoint."""
+        return bool(self.values.get("looks", True)) or any(path.endswith(_SUFFIXES) for path in self.aside.asked)
 
     def _end(self, data: Any) -> None:
         self.ended = True

@@ -9,12 +9,14 @@ from typing import Any
 
 from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
-from ...schemas.files.rehearsed import not_saved_otherwise
+from ...schemas.files.rehearsed import not_saved_otherwise, read_asked
 from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
+from .preflight_goes_on import Saved, looked_for, went_on
 from .preflight_resume import resumed, state_kept
+from .preflight_schedules import never_stepped
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
 
@@ -182,19 +184,25 @@ def preflight(
         # a script that came to its end in so few steps says itself how long its schedules are to be
         values["came_to_its_end"] = _came_to_its_end(trace)
         values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not values["came_to_its_end"]
+        saved = Saved.of(trace, script.folder)
         second = probing = None
         clock = _Clock.of(trace, began, seconds, trained)
         compared = min(steps, clock.compared)
         resumes = resume_args is not None
-        time_of_probes = clock.left(starts=2 + resumes, steps=compared + _STEPS_AFTER + resumes * _STEPS_RESUMED)
+        later = bool(resumes or saved.steps)  # a start from a checkpoint is to come
+        time_of_probes = clock.left(starts=2 + later, steps=compared + _STEPS_AFTER + later * _STEPS_RESUMED)
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
         if trained and time_of_probes:
             probing = probe(script, plan)
         verdict = diagnose(trace, rules_for(run, None))
         if probing is not None:
             finish(probing, time_of_probes, clock.patience)
-        if trained and (time_left := clock.left(starts=1 + resumes, steps=resumes * _STEPS_RESUMED)):
-            keep = {"keep": str(folder / _REHEARSED)} if resumes else {}
+        if trained and (time_left := clock.left(starts=1 + later, steps=later * _STEPS_RESUMED)):
+            keep = {
+                "keep": str(folder / _REHEARSED),
+                "looks": resumes,
+                "hidden": [] if resumes else sorted(saved.steps),
+            }
             ending = ProbePlan(
                 folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
             )
@@ -205,26 +213,20 @@ def preflight(
         checks = _verdict_checks(verdict, trained) + [Check(*c) for c in data(trace, verdict)]
         checks += [_of(found) for found in report.results]
         if second is not None:
-            checks += [Check(*c) for c in determinism(trace, again, compared)]
+            checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
-        checks += [Check(*c) for c in rate_in_use(trace)]
-        checks += [
-            Check(*c)
-            for c in cost(trace, total_steps, next((r for r in report.results if r.code == "run-length"), None))
-        ]
+        checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script)]]
+        length = next((r for r in report.results if r.code == "run-length"), None)
+        checks += [Check(*c) for c in cost(trace, total_steps, length)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
         checks += [Check(*c) for c in _resume(resuming, folder, compared, seconds)]
     else:
-        checks.append(
-            Check(
-                "resume",
-                "resume",
-                "untried",
-                say("not tried: give --resume-with the arguments that load the checkpoint"),
-            )
-        )
+        checks += [
+            Check(*c)
+            for c in (_goes_on(script, folder, saved, trained - 1, clock) if second is not None else _not_resumed())
+        ]
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
@@ -246,6 +248,35 @@ def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fa
         shutil.rmtree(rehearsed, ignore_errors=True)
 
 
+def _goes_on(script: Script, folder: Path, saved: Saved, last: int, clock: "_Clock") -> list[Fact]:
+    """Start a script that has looked for its checkpoint with the one that it saved itself: in its first start, where that made
+    steps after it, else at the rehearsed end of an epoch."""
+    rehearsed, loaded, again = folder / _REHEARSED, folder / "resumed", folder / "second-start"
+    try:
+        first, second = looked_for(rehearsed, saved)
+        own = first and saved.usable(read_asked(rehearsed), last)
+        if not (own or second):
+            return _not_resumed()
+        seconds = clock.fits(_STEPS_RESUMED + 2)
+        if not seconds:
+            return [("resume", "resume", "untried", say("not tried: there was no time left; give more --seconds"))]
+        values: dict[str, Any] = {} if own else {"kept": str(rehearsed), "hidden": sorted(saved.steps)}
+        plan = ProbePlan(
+            folder=str(folder / "resumed-plan"), intervention="epoch-shortened", step=_STEPS_RESUMED, values=values
+        )
+        start = record(script, loaded, steps=_STEPS_RESUMED + 2, seconds=seconds, plan=plan, again=True)
+        finish(start, seconds, clock.patience)
+        before = folder / "run" if own else again
+        return went_on(before, again, loaded, None if own else rehearsed, script.folder) or _not_resumed()
+    finally:
+        shutil.rmtree(rehearsed, ignore_errors=True)
+
+
+def _not_resumed() -> list[Fact]:
+    words = say("not tried: give --resume-with the arguments that load the checkpoint")
+    return [("resume", "resume", "untried", words)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Clock:
     """What the first start has shown of the script's pace, in seconds: a start without its steps, and one step."""
@@ -265,6 +296,11 @@ class _Clock:
         rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - starts * self.start - steps * self.step
         given = max(_LEAST * self.seconds, min(self.seconds, rest))
         return given if given >= _FEWEST_TRIALS * self.step else 0.0
+
+    def fits(self, steps: int) -> float:
+        """Seconds for a start of a few steps more that was not reckoned with. 0: there is no time for it."""
+        rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - self.start
+        return min(rest, self.seconds) if rest > steps * self.step else 0.0
 
     @property
     def compared(self) -> int:

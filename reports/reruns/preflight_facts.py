@@ -128,12 +128,18 @@ def _files(trace: Trace, action: str) -> set[str]:
     )
 
 
-def determinism(trace: Trace, again: Path, most: int = 1_000_000) -> list[Fact]:
-    """The first steps of two starts of the script, ``most`` at most, tensor by tensor."""
+def determinism(trace: Trace, again: Path, most: int = 1_000_000, *, hidden: bool = False) -> list[Fact]:
+    """The first steps of two starts of the script, ``most`` at most, tensor by tensor. ``hidden``: checkpoints of the first start
+    were hidden from the second."""
     name = "two starts"
     try:
         with Trace(again) as other:
             last = other.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+            if last is None and hidden:
+                words = say(
+                    "not tried: the second start made no step without the checkpoint that the first one had written"
+                )
+                return [("determinism", name, "untried", words)]
             if last is None:
                 return [("determinism", name, "doubtful", say("The second start made no step."))]
             first = trace.sql("SELECT min(step) AS s FROM steps").item()

@@ -21,9 +21,14 @@ _FARTHER = {True: 1.001, False: 1.25}
 has moved the same way. Arithmetic: the same steps give the same distance, but for rounding. Convention: other batches change it
 by a tenth in a few steps."""
 
+_ANEW = 2.0
+"""The same for a start that nobody has told to resume. Convention of this project: a copy made anew lies at most half as far."""
 
-def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
-    """``saved``: the run whose epoch ended after ``since`` steps, and went on; ``loaded``: the start from its checkpoint."""
+
+def resumed(saved: Path, loaded: Path, since: int, *, by_itself: bool = False) -> list[Fact]:
+    """``saved``: the run whose epoch ended after ``since`` steps, and went on; ``loaded``: the start from its checkpoint.
+    ``by_itself``: the script has looked for the checkpoint, nobody has told it to resume. Then what differs counts only where it
+    is what it was in the very first step."""
     with Trace(saved) as before, Trace(loaded) as after:
         made = after.sql("SELECT count(*) AS n FROM steps WHERE completed").item()
         if not made:
@@ -42,13 +47,19 @@ def resumed(saved: Path, loaded: Path, since: int) -> list[Fact]:
                 ("resume", "resume", "untried", say("not tried: nothing followed the checkpoint that was rehearsed"))
             ]
         wrong = [
-            fact for judge in (_weights, _optimizers, _schedulers, _copies) for fact in judge(before, after, first)
+            fact
+            for judge in (_weights, _optimizers, _schedulers, _copies)
+            for fact in judge(before, after, first, by_itself)
         ]
         if wrong:
             return [("resume", name, "failed", words) for name, words in wrong]
         same = _batches(before, first) == _batches(after, 0)
-    words = say(
-        "A start from the rehearsed checkpoint goes on with the same weights, learning rates and optimizer state."
+    words = (
+        say("A start that finds the script's own checkpoint goes on with the same weights and learning rates.")
+        if by_itself
+        else say(
+            "A start from the rehearsed checkpoint goes on with the same weights, learning rates and optimizer state."
+        )
     )
     words += " " + (
         say("Its data go on too.") if same else say("Its data are other ones: their order is not restored.")
@@ -92,12 +103,15 @@ _SUMS = (
 )
 
 
-def _weights(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+def _weights(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """Weights after the last step before the checkpoint, and those that the first step after loading began with."""
     then = {r["tensor"]: r for r in before.rows(_SUMS, {"phase": "optimizer", "step": first - 1})}
     now = {r["tensor"]: r for r in after.rows(_SUMS, {"phase": "forward", "step": 0})}
     both = [name for name in then if name in now and then[name]["numel"] == now[name]["numel"]]
     other = [name for name in both if not _alike(then[name], now[name])]
+    if anew:
+        began = {r["tensor"]: r for r in before.rows(_SUMS, {"phase": "forward", "step": 0})}
+        other = [name for name in other if name in began and _alike(began[name], now[name])]
     if not other:
         return []
     words = say(
@@ -117,16 +131,21 @@ def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return squares and abs(float(one["sum"] or 0) - float(other["sum"] or 0)) <= _SAME * max(scale, 1e-12)
 
 
-def _optimizers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+def _optimizers(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """Learning rate and step counter of each group in the first step after the checkpoint."""
     query = (
         "SELECT optimizer_id, group_id, lr, state_step FROM param_groups WHERE rank = 0 AND step = $step ORDER BY ALL"
     )
     then = {(r["optimizer_id"], r["group_id"]): r for r in before.rows(query, {"step": first})}
     now = {(r["optimizer_id"], r["group_id"]): r for r in after.rows(query, {"step": 0})}
+    began = {(r["optimizer_id"], r["group_id"]): r for r in before.rows(query, {"step": 0})}
     for key in sorted(then.keys() & now.keys()):
         one, two = then[key], now[key]
-        if one["state_step"] is not None and two["state_step"] is not None and one["state_step"] != two["state_step"]:
+        first_of = began.get(key) if anew else two
+        if first_of is None:
+            continue
+        counted = one["state_step"], two["state_step"]
+        if None not in counted and counted[0] != counted[1] == first_of["state_step"]:
             words = say(
                 "The optimizer's state has counted {now} after loading, and {then} where the checkpoint was saved: its"
                 " moments begin anew.",
@@ -134,7 +153,8 @@ def _optimizers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]
                 then=plural(int(one["state_step"]), "step"),
             )
             return [("optimizer's state not restored", words)]
-        if one["lr"] is not None and two["lr"] is not None and abs(one["lr"] - two["lr"]) > _SAME * abs(one["lr"]):
+        rates = one["lr"], two["lr"], first_of["lr"]
+        if None not in rates and _apart(rates[0], rates[1]) and not _apart(rates[2], rates[1]):
             words = say(
                 "The learning rate is {now} after loading, and {then} where the checkpoint was saved: the schedule does not go"
                 " on.",
@@ -145,12 +165,19 @@ def _optimizers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]
     return []
 
 
-def _schedulers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+def _apart(one: float, other: float) -> bool:
+    return abs(one - other) > _SAME * abs(one)
+
+
+def _schedulers(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """How many steps each scheduler has counted by the first step after the checkpoint."""
     query = "SELECT scheduler_id, scheduler, last_epoch FROM schedulers WHERE rank = 0 AND step = $step ORDER BY ALL"
     then = {r["scheduler_id"]: r["last_epoch"] for r in before.rows(query, {"step": first})}
+    began = {r["scheduler_id"]: r["last_epoch"] for r in before.rows(query, {"step": 0})}
     for row in after.rows(query, {"step": 0}):
         was = then.get(row["scheduler_id"])
+        if anew and began.get(row["scheduler_id"]) != row["last_epoch"]:
+            continue
         if was is not None and row["last_epoch"] is not None and was != row["last_epoch"]:
             words = say(
                 "{scheduler} has counted {now} after loading, and {then} where the checkpoint was saved: the schedule begins"
@@ -163,10 +190,10 @@ def _schedulers(before: Trace, after: Trace, first: int) -> list[tuple[str, str]
     return []
 
 
-def _copies(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
+def _copies(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """How far averages of the weights are from them, as many steps after the checkpoint in both."""
     query = (
-        "SELECT name, step - $first AS since, distance, model_moved FROM copies WHERE rank = 0 AND step >= $first"
+        "SELECT name, step - $first AS since, distance, moved, model_moved FROM copies WHERE rank = 0 AND step >= $first"
         " AND distance IS NOT NULL ORDER BY step, name"
     )
     then = {(r["name"], r["since"]): r for r in before.rows(query, {"first": first})}
@@ -177,7 +204,10 @@ def _copies(before: Trace, after: Trace, first: int) -> list[tuple[str, str]]:
         moved = row["model_moved"] or 0.0
         alike = moved > 0 and abs(moved - (was["model_moved"] or 0.0)) <= _SAME * moved
         apart = sorted((row["distance"], was["distance"]))
-        if apart[1] > _FARTHER[alike] * max(apart[0], _SAME):
+        if anew and (row["distance"] > was["distance"] or not was["moved"]):
+            continue  # one that was made anew lies nearer to the weights; one that stands still may be set to them at any time
+        farther = max(_FARTHER[alike], 1.0 if alike or not anew else _ANEW)
+        if apart[1] > farther * max(apart[0], _SAME):
             words = say(
                 "{name} is {now} of the weights' size away from them after loading, and {then} where the checkpoint was saved: it"
                 " begins anew.",

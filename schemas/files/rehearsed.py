@@ -5,13 +5,14 @@ checkpoint, and ``now``, where a start from the checkpoint began.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 _LISTING = "saved.json"
+_ASKED = "asked.json"
 
 Moment = Literal["first", "then", "now"]
 
@@ -49,6 +50,16 @@ def read_listing(folder: Path) -> dict[str, Path]:
     if not (folder / _LISTING).exists():
         return {}
     return {path: folder / name for path, name in json.loads((folder / _LISTING).read_text("utf-8")).items()}
+
+
+def write_asked(folder: Path, paths: Sequence[str]) -> None:
+    """List the paths that the script asked for in vain before its training began."""
+    (folder / _ASKED).write_text(json.dumps(list(paths)), "utf-8")
+
+
+def read_asked(folder: Path) -> set[str]:
+    """What was listed; empty where nothing was."""
+    return set(json.loads((folder / _ASKED).read_text("utf-8"))) if (folder / _ASKED).exists() else set()
 
 
 def not_saved_otherwise(folder: Path) -> dict[str, Path]:
