@@ -216,8 +216,7 @@ def preflight(
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
         checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script)]]
-        length = next((r for r in report.results if r.code == "run-length"), None)
-        checks += [Check(*c) for c in cost(trace, total_steps, length)]
+        checks += [Check(*c) for c in cost(trace, total_steps, _length(report))]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
@@ -312,6 +311,11 @@ class _Clock:
     def patience(self) -> float:
         """How much longer than its steps a start may take: twice what the first one took, and one step more."""
         return 2 * self.start + self.step + _ENDING_S
+
+
+def _length(report: ProbeReport) -> ProbeResult | None:
+    """What the script's loops say of its length."""
+    return next((r for r in report.results if r.code == "run-length"), None)
 
 
 def _missing(area: str, report: ProbeReport) -> Check:
