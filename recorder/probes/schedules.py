@@ -141,7 +141,8 @@ def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known:
     zeros = sum(r <= rates[peak] * 1e-9 for r in rates)
     if zeros > max(2, 0.1 * len(rates)):
         return result(name, "doubtful", "schedule-zero", curve, zeros=zeros, **facts)
-    low = min(range(peak, len(rates)), key=lambda i: rates[i])
+    below = (i for i in range(peak, len(rates) - 1) if rates[i] < 0.1 * rates[peak] and rates[i] < rates[i + 1])
+    low = next(below, min(range(peak, len(rates)), key=lambda i: rates[i]))
     rises = rates[low] < 0.1 * rates[peak] and max(rates[low:]) > 5 * max(rates[low], 1e-3 * rates[peak])
     if known and rises and own is not None and own < len(rates):
         return result(name, "doubtful", "schedule-rises-again", curve, low_step=low, **facts)
