@@ -95,7 +95,7 @@ def length(node: ast.expr, frame: FrameType) -> float:
         return length(args[0], frame)
     if function is zip and args:
         return min(length(a, frame) for a in args)
-    if function in (itertools.cycle, itertools.count):
+    if function is itertools.cycle or function is itertools.count:
         return math.inf
     if function is itertools.islice and len(args) == 2:
         return min(length(args[0], frame), number(args[1], frame))

@@ -558,9 +558,12 @@ def _written(bound: Bound, node: _Loop, frame: FrameType) -> None:
     around = ast.Module(loops[:1], [])
     if "." in bound.counter:
         around = _tree(frame.f_code.co_filename)
+        raising = (n.target for n in ast.walk(around) if isinstance(n, ast.AugAssign))
+        if not any(_same_counter(target, bound.counter) for target in raising):
+            raise UnknownError  # another file counts, and may begin again
     for n in ast.walk(around):
         if isinstance(n, ast.Assign) and any(_same_counter(t, bound.counter) for t in n.targets):
-            again = isinstance(n.value, ast.Constant) if "." in bound.counter else not _holds(n.value, bound.counter)
+            again = isinstance(n.value, ast.Constant) if "." in bound.counter else not _adds(n.value, bound.counter)
             if again and not _in_constructor(n, around):
                 raise UnknownError  # it begins again
 
@@ -572,8 +575,8 @@ def _same_counter(target: ast.expr, counter: str) -> bool:
     )
 
 
-def _holds(node: ast.expr, name: str) -> bool:
-    return any(dotted(n) == name for n in ast.walk(node))
+def _adds(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and dotted(node.left) == name
 
 
 def _in_constructor(node: ast.AST, tree: ast.AST) -> bool:

@@ -96,7 +96,7 @@ def told(tmp_path, body, head=HEAD):
 KNOWN = {
     "for epoch in range(args.epochs):\n    for batch in loader:\n        optimizer.step()": 70,
     "for epoch in range(args.epochs):\n    train_epoch(loader)": 70,
-    "for epoch in range(2, args.epochs + 1):\n    for i, batch in enumerate(tqdm(loader, desc='x')):\n        optimizer.step()": 60,
+    "for epoch in range(2, args.epochs + 1):\n    for i, b in enumerate(tqdm(loader)):\n        optimizer.step()": 60,
     "Trainer().fit()": 70,
     "t = Trainer()\nwhile t.step < args.steps:\n    t.update()": 500,
     "step = 0\nwhile step < args.steps:\n    optimizer.step()\n    step += 1": 500,
@@ -118,10 +118,14 @@ KNOWN = {
 }  # fmt: skip
 
 UNKNOWN = [
-    "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
-    "        if step == args.steps:\n            raise SystemExit",
-    "for epoch in range(args.epochs):\n    for b in loader:\n        optimizer.step()\n    if b[0].sum() > args.patience:\n        break",
+    (
+        "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
+        "        if step == args.steps:\n            raise SystemExit"
+    ),
+    "for epoch in range(args.epochs):\n    for b in loader:\n        optimizer.step()\n    if b[0].sum() > 3:\n        break",
     "while True:\n    optimizer.step()",
+    "bad = 0\nfor e in range(args.steps):\n    optimizer.step()\n    bad = 0 if e < 0 else bad + 1\n    if bad > 3:\n        break",
+    "bad = 0\nfor e in range(args.steps):\n    optimizer.step()\n    if e > 9:\n        bad += 1\n    if bad > 3:\n        break",
     "for b in stream():\n    optimizer.step()",
     "step = 0\nfor b in stream():\n    optimizer.step()\n    step += 1\n    if step >= args.steps:\n        break",
     "for phase in ['train', 'val'] * 3:\n    for b in loader:\n        if phase == 'train':\n            optimizer.step()",
@@ -131,8 +135,10 @@ UNKNOWN = [
     "for epoch in range(args.epochs):\n    train_epoch(loader)\nfor epoch in range(args.epochs):\n    train_epoch(loader)",
     "for i in range(args.epochs):\n    optimizer.step()\nfor i in range(args.epochs):\n    optimizer.step()",
     "for i in range(args.epochs):\n    optimizer.step()\n    optimizer.step()",
-    "for epoch in range(args.epochs):\n    for b in loader:\n        if torch.isnan(b[0]).any():\n            continue\n"
-    "        optimizer.step()",
+    (
+        "for epoch in range(args.epochs):\n    for b in loader:\n        if torch.isnan(b[0]).any():\n            continue\n"
+        "        optimizer.step()"
+    ),
     "for epoch in range(args.epochs):\n    buffer = list(range(epoch + 5))\n    for b in buffer:\n        optimizer.step()",
     "def fit(n=0):\n    while n < args.steps:\n        optimizer.step()\n        n += 1\nfor fold in stream():\n    fit()",
     "step, best = 0, 0.0\nwhile step < args.steps and best < 1.0:\n    best = best + 0.0\n    optimizer.step()\n    step += 1",
@@ -156,8 +162,10 @@ STEPPED = {
     "for e in range(3):\n    for b in loader:\n        optimizer.step()\n    schedule.step()": 1,
     "for e in range(3):\n    train_epoch(loader)\n    schedule.step()": 1,
     "for e in range(3):\n    train_epoch(loader)\n    if e < args.steps:\n        schedule.step()": None,
-    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n        schedule.step()": None,
-    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n            schedule.step()": 0,
+    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n"
+    "        schedule.step()": None,
+    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n"
+    "            schedule.step()": 0,
     "for e in range(3):\n    train_epoch(loader)": None,
 }  # fmt: skip
 
