@@ -124,7 +124,7 @@ UNKNOWN = [
     ),
     "for epoch in range(args.epochs):\n    for b in loader:\n        optimizer.step()\n    if b[0].sum() > 3:\n        break",
     "while True:\n    optimizer.step()",
-    "bad = 0\nfor e in range(args.steps):\n    optimizer.step()\n    bad = 0 if e < 0 else bad + 1\n    if bad > 3:\n        break",
+    "bad = 0\nfor e in range(99):\n    optimizer.step()\n    bad = 0 if e < 0 else bad + 1\n    if bad > 3:\n        break",
     "bad = 0\nfor e in range(args.steps):\n    optimizer.step()\n    if e > 9:\n        bad += 1\n    if bad > 3:\n        break",
     "for b in stream():\n    optimizer.step()",
     "step = 0\nfor b in stream():\n    optimizer.step()\n    step += 1\n    if step >= args.steps:\n        break",
