@@ -47,6 +47,8 @@ class RunLength:
             steps = planned(*self._both())
         except UnknownError:
             return untried(name, "run-length-unknown")
+        except Exception as e:  # noqa: BLE001 — of a stranger's source
+            return untried(name, "probe-raised", error=f"{type(e).__name__}: {e}"[:200])
         return result(name, "passed", "run-length", steps=steps, removes=removes_files())
 
     def simulated(self, scheduler: Any, frame: FrameType | None, *, by_step: bool) -> ProbeResult | None:
@@ -57,7 +59,7 @@ class RunLength:
             if at and any(loop.bounds for loop in first[:at]):
                 return None
             calls = planned(first[at:], second[at:], self._made_in.get(id(scheduler)), passes_only=at > 0)
-        except (UnknownError, RecursionError):
+        except Exception:  # noqa: BLE001 — unknown, or of a stranger's source: it is judged by its own length
             return None
         if by_step is not (at == 0) or not _FEWEST <= calls <= _MOST:
             return None

@@ -23,6 +23,8 @@ _STAND_IN = 0.5
 2017, with a base of 1)."""
 _SHORT = 1_000
 """Optimizer steps within which a schedule that is over fits no run that is worth a preflight; a convention of this probe."""
+_HIGH = 0.1
+"""Share of its peak above which a one-cycle schedule has not come down; a convention of this probe."""
 _LEAST_KNOWN = 2
 """Steps that are kept of a schedule that is zero from its beginning."""
 _HORIZONS = ("total_steps", "T_max", "total_iters", "T_0")
@@ -96,11 +98,15 @@ def _restarts(scheduler: Any) -> bool:
 
 
 def _cut(found: ProbeResult, scheduler: Any) -> ProbeResult:
-    """A one-cycle schedule that has not come below its first rate at the end of the run: it ends far below (Smith & Topin
-    2018, and the documentation of OneCycleLR)."""
+    """A one-cycle schedule that is above its first rate and a tenth of its peak at the end of the run: it is to end far below
+    the first (Smith & Topin 2018, and the documentation of OneCycleLR)."""
     first = max((float(g.get("initial_lr", 0.0)) for g in scheduler.optimizer.param_groups[:1]), default=0.0)
     own = found.values["made_for"]
-    if type(scheduler).__name__ == "OneCycleLR" and own > found.values["steps"] and found.values["last"] > first > 0:
+    if (
+        type(scheduler).__name__ == "OneCycleLR"
+        and own > found.values["steps"]
+        and found.values["last"] > max(first, _HIGH * found.values["peak"])
+    ):
         return result(found.probe, "doubtful", "schedule-cut", found.curve, **found.values)
     return found
 
@@ -143,7 +149,9 @@ def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known:
     zeros = sum(r <= rates[peak] * 1e-9 for r in rates)
     if zeros > max(2, 0.1 * len(rates)):
         return result(name, "doubtful", "schedule-zero", curve, zeros=zeros, **facts)
-    low = min(range(peak, len(rates)), key=lambda i: rates[i])
+    high = next(i for i, rate in enumerate(rates) if rate >= 0.999 * rates[peak])  # each swing rounds otherwise
+    below = (i for i in range(high, len(rates) - 1) if rates[i] < 0.1 * rates[peak] and rates[i] < rates[i + 1])
+    low = next(below, min(range(peak, len(rates)), key=lambda i: rates[i]))
     rises = rates[low] < 0.1 * rates[peak] and max(rates[low:]) > 5 * max(rates[low], 1e-3 * rates[peak])
     if known and rises and own is not None and own < len(rates):
         return result(name, "doubtful", "schedule-rises-again", curve, low_step=low, **facts)

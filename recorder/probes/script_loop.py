@@ -134,7 +134,8 @@ class ScriptLoop:
         self.patches.wrap(torch.autograd, "backward", self._wrap_backward)
         self.patches.wrap(torch.serialization, "save", self._wrap_save)
         self.patches.put(torch, "save", torch.serialization.save)
-        self.patches.wrap(lr_scheduler.LRScheduler, "__init__", self._wrap_scheduler)
+        for kind in (lr_scheduler.LRScheduler, lr_scheduler.ChainedScheduler, lr_scheduler.SequentialLR):
+            self.patches.wrap(kind, "__init__", self._wrap_scheduler)  # the latter two call no other
         for name in _LOSSES:
             self.patches.wrap(torch.nn.functional, name, self._wrap_loss)
         self._note_functions()
@@ -282,7 +283,7 @@ class ScriptLoop:
         @functools.wraps(original)
         def init(scheduler: Any, *args: Any, **kwargs: Any) -> None:
             original(scheduler, *args, **kwargs)
-            if len(self.schedulers) < 16:
+            if len(self.schedulers) < 16 and all(s is not scheduler for s in self.schedulers):
                 self.schedulers.append(scheduler)
                 self.length.made(scheduler, sys._getframe(1))
 

@@ -73,6 +73,8 @@ def value(node: ast.expr, frame: FrameType) -> Any:
                     return function(*(number(a, frame) for a in args))
                 except (TypeError, ValueError, OverflowError) as e:
                     raise UnknownError from e
+        case _:
+            pass
     raise UnknownError
 
 
@@ -88,28 +90,29 @@ def length(node: ast.expr, frame: FrameType) -> float:
         return parts
     function = value(node.func, frame)
     if function is range and not node.keywords:
-        bounds = [number(a, frame) for a in args]
-        if not bounds or any(isinstance(b, float) for b in bounds):
-            raise UnknownError
-        try:
-            return len(range(*bounds))  # type: ignore[arg-type]
-        except (TypeError, ValueError) as e:
-            raise UnknownError from e
+        return _of_range([number(a, frame) for a in args])
     if any(function is known for known in _AS_LONG) and args:
         return length(args[0], frame)
     if function is zip and args:
         return min(length(a, frame) for a in args)
-    if function in (itertools.cycle, itertools.count):
+    if function is itertools.cycle or function is itertools.count:
         return math.inf
-    if function is itertools.islice and len(args) == 2 and isinstance(args[1], ast.expr):
+    if function is itertools.islice and len(args) == 2:
         return min(length(args[0], frame), number(args[1], frame))
-    if _is_progress(function) and args and not any(k.arg == "total" for k in node.keywords):
-        return number(args[0], frame) if getattr(function, "__name__", "") == "trange" else length(args[0], frame)
     if _is_progress(function) and args:
-        return length(args[0], frame)
+        return number(args[0], frame) if getattr(function, "__name__", "") == "trange" else length(args[0], frame)
     if any(function is known for known in _PERMUTATIONS) and len(args) == 1:
         return number(args[0], frame)
     raise UnknownError
+
+
+def _of_range(bounds: list[int | float]) -> int:
+    if not bounds or any(isinstance(b, float) for b in bounds):
+        raise UnknownError
+    try:
+        return len(range(*bounds))  # type: ignore[arg-type]
+    except (TypeError, ValueError) as e:
+        raise UnknownError from e
 
 
 def length_of(found: Any) -> float:

@@ -6,6 +6,7 @@ anything but a plain bound, a loop over what has no known length, a loop of a fr
 """
 
 import ast
+import functools
 import linecache
 import math
 import sys
@@ -149,7 +150,7 @@ def loop_of(frame: FrameType | None, scheduler: Any) -> int:
         if is_users(frame.f_code.co_filename):
             scope, around = _enclosing(frame)
             loops = [node for node in around if isinstance(node, _Loop)]
-            for path in _paths(scope.body, [], lambda call: _is_step_of(call, scheduler, frame)):
+            for path in _paths(scope.body, [], functools.partial(_is_step_of, scheduler, frame)):
                 within = [node for node in path if isinstance(node, _Loop)]
                 if within != loops[: len(within)]:
                     raise UnknownError
@@ -168,7 +169,7 @@ def loop_of(frame: FrameType | None, scheduler: Any) -> int:
     return found[0]
 
 
-def _is_step_of(call: ast.Call, scheduler: Any, frame: FrameType) -> bool:
+def _is_step_of(scheduler: Any, frame: FrameType, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "step":
         return False
     try:
@@ -259,7 +260,7 @@ def _loops_of(frame: FrameType, owed: _Owed, *, innermost: bool) -> list[Loop]:
     call = _call_at(scope, frame)
     loops = [node for node in around if isinstance(node, _Loop)]
     changed = {name for loop in loops for name in _assigned(loop)}
-    if call is None or (isinstance(frame.f_code.co_name, str) and frame.f_code.co_name in {"<listcomp>", "<genexpr>"}):
+    if call is None:
         raise UnknownError
     _called_once(frame, scope, call, loops, innermost=innermost)
     if not innermost:
@@ -513,7 +514,7 @@ def _bound(test: ast.expr, frame: FrameType, changed: set[str], *, up_to: bool) 
             pass
         case _:
             raise UnknownError
-    mirrored = {
+    mirrored: dict[type[ast.cmpop], type[ast.cmpop]] = {
         ast.Lt: ast.Gt,
         ast.LtE: ast.GtE,
         ast.Gt: ast.Lt,
@@ -553,12 +554,16 @@ def _written(bound: Bound, node: _Loop, frame: FrameType) -> None:
         bound.by = int(by) if by == int(by) and by > 0 else 0
         if raised[0].lineno < frame.f_lineno:
             bound.at -= bound.by
-    around = ast.Module([n for n in _enclosing(frame)[1] if isinstance(n, _Loop)][:1], [])
+    loops: list[ast.stmt] = [n for n in _enclosing(frame)[1] if isinstance(n, _Loop)]
+    around = ast.Module(loops[:1], [])
     if "." in bound.counter:
         around = _tree(frame.f_code.co_filename)
+        raising = (n.target for n in ast.walk(around) if isinstance(n, ast.AugAssign))
+        if not any(_same_counter(target, bound.counter) for target in raising):
+            raise UnknownError  # another file counts, and may begin again
     for n in ast.walk(around):
         if isinstance(n, ast.Assign) and any(_same_counter(t, bound.counter) for t in n.targets):
-            again = isinstance(n.value, ast.Constant) if "." in bound.counter else not _holds(n.value, bound.counter)
+            again = isinstance(n.value, ast.Constant) if "." in bound.counter else not _adds(n.value, bound.counter)
             if again and not _in_constructor(n, around):
                 raise UnknownError  # it begins again
 
@@ -570,8 +575,8 @@ def _same_counter(target: ast.expr, counter: str) -> bool:
     )
 
 
-def _holds(node: ast.expr, name: str) -> bool:
-    return any(dotted(n) == name for n in ast.walk(node))
+def _adds(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and dotted(node.left) == name
 
 
 def _in_constructor(node: ast.AST, tree: ast.AST) -> bool:

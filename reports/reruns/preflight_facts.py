@@ -293,9 +293,9 @@ def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> lis
         return [("cost", "checkpoints", "passed", words)]
     times = total_steps // apart.pop()
     words = say(
-        "Each checkpoint of {size} is a new file: {files} in {steps} take {all}, if none is removed.",
+        "Each checkpoint of {size} is a new file: {count} of them in {steps} take {all}, if none is removed.",
         size=size(largest),
-        files=plural(times, "file"),
+        count=times,
         steps=plural(total_steps, "step"),
         all=size(times * largest),
     )

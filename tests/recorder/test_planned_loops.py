@@ -1,12 +1,13 @@
 """How many steps a run is to make, read from the loops of scripts of many shapes; what cannot be told is not told."""
 
+import contextlib
 import linecache
 import sys
 import threading
 
 import pytest
 from firstfault.recorder.script.plain_values import UnknownError
-from firstfault.recorder.script.planned_steps import calls_now, loops_around, planned
+from firstfault.recorder.script.planned_steps import calls_now, loop_of, loops_around, planned
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 HEAD = """
@@ -50,7 +51,7 @@ class Trainer:
 
 
 def told(tmp_path, body, head=HEAD):
-    """What is told of a script at its second step, which then ends."""
+    """What is told of a script at its second step, which then ends; of its schedule, the loop that steps it."""
     file = tmp_path / "train.py"
     file.write_text(head + body, "utf-8")
     linecache.checkcache(str(file))
@@ -67,19 +68,20 @@ def told(tmp_path, body, head=HEAD):
             raise Enough from None
         if len(seen) == 2:
             try:
-                answer.append(planned(*seen, made))
+                if "schedule" in scope:
+                    answer.append(loop_of(sys._getframe(1), scope["schedule"]))
+                else:
+                    answer.append(planned(*seen, made))
             except UnknownError:
                 answer.append(None)
             raise Enough
 
     made = []
+    scope = {"__name__": "__main__", "made_here": lambda: made.extend(calls_now(sys._getframe(1)))}
 
     def run():
-        scope = {"__name__": "__main__", "made_here": lambda: made.extend(calls_now(sys._getframe(1)))}
-        try:
+        with contextlib.suppress(Enough):
             exec(compile(file.read_text("utf-8"), str(file), "exec"), scope)
-        except Enough:
-            pass
 
     handle = register_optimizer_step_post_hook(stepped)
     try:
@@ -94,7 +96,7 @@ def told(tmp_path, body, head=HEAD):
 KNOWN = {
     "for epoch in range(args.epochs):\n    for batch in loader:\n        optimizer.step()": 70,
     "for epoch in range(args.epochs):\n    train_epoch(loader)": 70,
-    "for epoch in range(2, args.epochs + 1):\n    for i, batch in enumerate(tqdm(loader, desc='x')):\n        optimizer.step()": 60,
+    "for epoch in range(2, args.epochs + 1):\n    for i, b in enumerate(tqdm(loader)):\n        optimizer.step()": 60,
     "Trainer().fit()": 70,
     "t = Trainer()\nwhile t.step < args.steps:\n    t.update()": 500,
     "step = 0\nwhile step < args.steps:\n    optimizer.step()\n    step += 1": 500,
@@ -116,10 +118,14 @@ KNOWN = {
 }  # fmt: skip
 
 UNKNOWN = [
-    "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
-    "        if step == args.steps:\n            raise SystemExit",
-    "for epoch in range(args.epochs):\n    for b in loader:\n        optimizer.step()\n    if b[0].sum() > args.patience:\n        break",
+    (
+        "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
+        "        if step == args.steps:\n            raise SystemExit"
+    ),
+    "for epoch in range(args.epochs):\n    for b in loader:\n        optimizer.step()\n    if b[0].sum() > 3:\n        break",
     "while True:\n    optimizer.step()",
+    "bad = 0\nfor e in range(99):\n    optimizer.step()\n    bad = 0 if e < 0 else bad + 1\n    if bad > 3:\n        break",
+    "bad = 0\nfor e in range(args.steps):\n    optimizer.step()\n    if e > 9:\n        bad += 1\n    if bad > 3:\n        break",
     "for b in stream():\n    optimizer.step()",
     "step = 0\nfor b in stream():\n    optimizer.step()\n    step += 1\n    if step >= args.steps:\n        break",
     "for phase in ['train', 'val'] * 3:\n    for b in loader:\n        if phase == 'train':\n            optimizer.step()",
@@ -129,8 +135,10 @@ UNKNOWN = [
     "for epoch in range(args.epochs):\n    train_epoch(loader)\nfor epoch in range(args.epochs):\n    train_epoch(loader)",
     "for i in range(args.epochs):\n    optimizer.step()\nfor i in range(args.epochs):\n    optimizer.step()",
     "for i in range(args.epochs):\n    optimizer.step()\n    optimizer.step()",
-    "for epoch in range(args.epochs):\n    for b in loader:\n        if torch.isnan(b[0]).any():\n            continue\n"
-    "        optimizer.step()",
+    (
+        "for epoch in range(args.epochs):\n    for b in loader:\n        if torch.isnan(b[0]).any():\n            continue\n"
+        "        optimizer.step()"
+    ),
     "for epoch in range(args.epochs):\n    buffer = list(range(epoch + 5))\n    for b in buffer:\n        optimizer.step()",
     "def fit(n=0):\n    while n < args.steps:\n        optimizer.step()\n        n += 1\nfor fold in stream():\n    fit()",
     "step, best = 0, 0.0\nwhile step < args.steps and best < 1.0:\n    best = best + 0.0\n    optimizer.step()\n    step += 1",
@@ -146,3 +154,22 @@ def test_the_length_of_a_run_is_read_from_its_loops(tmp_path, body):
 @pytest.mark.parametrize("body", UNKNOWN)
 def test_a_length_that_is_not_certain_is_not_told(tmp_path, body):
     assert told(tmp_path, body) is None
+
+
+MADE = "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n"
+STEPPED = {
+    "for e in range(3):\n    for b in loader:\n        optimizer.step()\n        schedule.step()": 0,
+    "for e in range(3):\n    for b in loader:\n        optimizer.step()\n    schedule.step()": 1,
+    "for e in range(3):\n    train_epoch(loader)\n    schedule.step()": 1,
+    "for e in range(3):\n    train_epoch(loader)\n    if e < args.steps:\n        schedule.step()": None,
+    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n"
+    "        schedule.step()": None,
+    "for e in range(3):\n    for i, b in enumerate(loader):\n        if i % 2 == 0:\n            optimizer.step()\n"
+    "            schedule.step()": 0,
+    "for e in range(3):\n    train_epoch(loader)": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", STEPPED)
+def test_the_loop_that_steps_a_schedule_is_found(tmp_path, body):
+    assert told(tmp_path, MADE + body) == STEPPED[body]

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import firstfault
 import forked
@@ -265,6 +266,33 @@ def test_steps_that_wait_for_their_data_are_doubted(tmp_path, seconds, doubted):
         found = {name: outcome for _, name, outcome, _ in cost(trace, None)}
     assert found.get("waiting for data") == ("doubtful" if doubted else None)
     assert found["time"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("paths", "free", "removes", "outcome", "said"),
+    [
+        ("abc", 10**6, False, "doubtful", "5 of them in 50 steps take 5 MB"),
+        ("abc", 10**9, False, "passed", "5 of them in 50 steps take 5 MB"),
+        ("abc", 10**6, True, "passed", "if none is removed"),
+        ("aaa", 10**6, False, "passed", "A checkpoint takes 1 MB."),
+    ],
+)
+def test_checkpoints_to_come_are_held_against_the_free_disk(
+    run_folder, monkeypatch, paths, free, removes, outcome, said
+):
+    run = run_folder()
+    for step in range(30):
+        run.step(step, loss=1.0)
+    for i, path in enumerate(paths):
+        run.add("checkpoints", step=10 * i + 9, action="saved", path=path, bytes=10**6)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    read = ProbeResult(
+        probe="run-length", outcome="passed", code="run-length", values={"steps": 50, "removes": removes}
+    )
+    with Trace(run.write()) as trace:
+        found = {name: (outcome, words) for _, name, outcome, words in cost(trace, None, read)}
+    assert found["checkpoints"][0] == outcome
+    assert said in found["checkpoints"][1]
 
 
 ENDLESS = """\
