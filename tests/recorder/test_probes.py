@@ -309,20 +309,19 @@ def test_a_schedule_is_simulated_to_the_end(make, steps, code):
     assert probes.simulate(scheduled(make), steps).code == code
 
 
-<<<<<<< HEAD
 def test_a_straight_line_that_nobody_has_bounded_ends_where_it_comes_to_zero():
     line = scheduled(lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: 1 - max(0, s - 1000) / 2000))
     found = simulate(line, by_step=True)
     assert (found.outcome, found.values["steps"], found.values["last"]) == ("passed", 3001, 0.0)
     assert simulate(line, 4000).code == "schedule-not-positive"
-=======
+
+
 def test_a_schedule_that_rises_again_names_the_first_step_from_which_it_does():
     found = probes.simulate(
         scheduled(lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=20)), 999, read=1000
     )
     assert found.values["low_step"] == 20
     assert (found.values["steps"], found.values["read"]) == (1000, True)
->>>>>>> w-h1
 
 
 def test_a_function_that_gives_rates_is_right_where_the_optimizer_stands_in_with_one():
