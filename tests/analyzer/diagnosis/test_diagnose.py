@@ -81,7 +81,8 @@ def test_a_rule_of_ours_that_fails_cannot_judge_and_takes_no_other_with_it(write
     rule = find_rule("DA003")
     assert rule is not None
     numbers = " + ".join(f"${name}" for name in rule.params)
-    broken = replace(rule, select=f"SELECT (SELECT unnest([1, 2])) AS step WHERE {numbers} > 0")
+    header = msgspec.structs.replace(rule.header, seeks=())
+    broken = replace(rule, header=header, select=f"SELECT (SELECT unnest([1, 2])) AS step WHERE {numbers} > 0")
     rules = [broken if r.header.code == "DA003" else r for r in load_rules()]
     batches = [{"step": s, "seq": 1, "tensor_id": 1, "field": "0", "role": "input"} for s in range(12)]
     stats = [{"step": s, "seq": 1, "tensor_id": 1, "min": 0.0} for s in range(12)]
