@@ -12,38 +12,19 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
+from .frame_source import LoopNode, Scope, assigned, call_at, enclosing, targets_around, tree_of
 from .frames import is_ours, is_users
+from .loop_bounds import Bound, bound_of, moves, note_raises, taken_apart, truth
 from .plain_values import UnknownError, length, names, number, value
 from .source_nodes import dotted, inside
 
-_LARGEST = 1_000_000
-"""Letters of a file that is parsed."""
 _ENDINGS = frozenset({"exit", "quit", "sys.exit", "os._exit", "os.kill"})
 _TORCH = tuple(torch.__path__)
-_Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
-_Loop = ast.For | ast.While
-
-
-@dataclass(slots=True)
-class Bound:
-    """A number that a counter may not pass: ``while step < last`` or ``if step >= last: break``."""
-
-    counter: str
-    at: float
-    last: float
-    by: int = 0
-    """By how much each pass of the loop raises it, where that is written in the loop itself."""
-    ends_all: bool = False
-    """Whether the loop goes on until the bound is reached, whatever is in it."""
-    of_frame: bool = True
-    """Whether the counter is a variable of the function, which begins again with each call."""
-    rests_on: ast.expr | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +62,7 @@ def loops_around(frame: FrameType | None) -> list[Loop]:
 def _loops_in_library(frame: FrameType) -> bool:
     code = frame.f_code
     known = _is_torch_or_ours(code.co_filename) or code.co_filename.startswith("<frozen") or code.co_name[:1] == "<"
-    return not known and any(isinstance(node, _Loop) for node in _enclosing(frame)[1])
+    return not known and any(isinstance(node, LoopNode) for node in enclosing(frame)[1])
 
 
 def planned(
@@ -148,15 +129,15 @@ def loop_of(frame: FrameType | None, scheduler: Any) -> int:
     passed, found = 0, list[int]()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
-            scope, around = _enclosing(frame)
-            loops = [node for node in around if isinstance(node, _Loop)]
+            scope, around = enclosing(frame)
+            loops = [node for node in around if isinstance(node, LoopNode)]
             for path in _paths(scope.body, [], functools.partial(_is_step_of, scheduler, frame)):
-                within = [node for node in path if isinstance(node, _Loop)]
+                within = [node for node in path if isinstance(node, LoopNode)]
                 if within != loops[: len(within)]:
                     raise UnknownError
-                changed = {name for loop in loops for name in _assigned(loop)}
+                changed = {name for loop in loops for name in assigned(loop)}
                 for node in path:
-                    if isinstance(node, ast.If) and node not in around and not _truth(node.test, frame, changed):
+                    if isinstance(node, ast.If) and node not in around and not truth(node.test, frame, changed):
                         raise UnknownError
                 conditions = [n for n in around if isinstance(n, ast.If) and n not in path]
                 if len(within) == len(loops) and conditions:
@@ -256,10 +237,10 @@ class _Owed:
 
 
 def _loops_of(frame: FrameType, owed: _Owed, *, innermost: bool) -> list[Loop]:
-    scope, around = _enclosing(frame)
-    call = _call_at(scope, frame)
-    loops = [node for node in around if isinstance(node, _Loop)]
-    changed = {name for loop in loops for name in _assigned(loop)}
+    scope, around = enclosing(frame)
+    call = call_at(scope, frame)
+    loops = [node for node in around if isinstance(node, LoopNode)]
+    changed = {name for loop in loops for name in assigned(loop)}
     if call is None:
         raise UnknownError
     _called_once(frame, scope, call, loops, innermost=innermost)
@@ -276,11 +257,11 @@ def _loops_of(frame: FrameType, owed: _Owed, *, innermost: bool) -> list[Loop]:
             try:
                 owed.every *= _every(node, frame, line, changed)
             except UnknownError:
-                if any(isinstance(n, _Loop) for n in around[:i]):
+                if any(isinstance(n, LoopNode) for n in around[:i]):
                     raise
                 owed.untold = True
-        elif isinstance(node, _Loop):
-            outer = {name for n in around[:i] if isinstance(n, _Loop) for name in _assigned(n)}
+        elif isinstance(node, LoopNode):
+            outer = {name for n in around[:i] if isinstance(n, LoopNode) for name in assigned(n)}
             found.append(_loop(node, frame, owed, outer))
             owed.every = 1
         elif not isinstance(node, ast.With | ast.AsyncWith | ast.Try):
@@ -290,7 +271,7 @@ def _loops_of(frame: FrameType, owed: _Owed, *, innermost: bool) -> list[Loop]:
     return found
 
 
-def _called_once(frame: FrameType, scope: _Scope, call: ast.Call, loops: list[_Loop], *, innermost: bool) -> None:
+def _called_once(frame: FrameType, scope: Scope, call: ast.Call, loops: list[LoopNode], *, innermost: bool) -> None:
     """Another call of the same, outside the loop, makes the run longer."""
     name = dotted(call.func)
     if not name:
@@ -301,17 +282,17 @@ def _called_once(frame: FrameType, scope: _Scope, call: ast.Call, loops: list[_L
     else:
         beside = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and n is not call]
     if innermost or frame.f_code.co_name != "<module>":
-        tree = _tree(frame.f_code.co_filename)
+        tree = tree_of(frame.f_code.co_filename)
         inner = {id(n) for n in ast.walk(loops[-1] if loops else call)}
         beside = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in inner]
     if any(dotted(n.func) == name and n is not call for n in beside):
         raise UnknownError
 
 
-def _loop(node: _Loop, frame: FrameType, owed: _Owed, outer: set[str]) -> Loop:
+def _loop(node: LoopNode, frame: FrameType, owed: _Owed, outer: set[str]) -> Loop:
     last = node.body[-1].end_lineno or node.lineno
     scope = Loop(frame.f_code, node.lineno, last, frame.f_lineno, None, owed.every)
-    changed = set(_assigned(node))
+    changed = set(assigned(node))
     if isinstance(node, ast.While):
         _while(node, frame, scope, changed)
     else:
@@ -337,20 +318,20 @@ def _while(node: ast.While, frame: FrameType, made: Loop, changed: set[str]) -> 
     made.length = math.inf
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
     for test in tests:
-        known = _truth(test, frame, changed)
+        known = truth(test, frame, changed)
         if known is False:
             raise UnknownError
         if known is None:
-            bound = _bound(test, frame, changed, up_to=True)
-            bound.ends_all = len(tests) == 1 or all(_truth(t, frame, changed) for t in tests if t is not test)
-            _written(bound, node, frame)
+            bound = bound_of(test, frame, changed, up_to=True)
+            bound.ends_all = len(tests) == 1 or all(truth(t, frame, changed) for t in tests if t is not test)
+            note_raises(bound, node, frame)
             made.bounds.append(bound)
 
 
 def _jump(
     conditions: list[tuple[ast.expr, bool]],
     jump: ast.stmt,
-    node: _Loop,
+    node: LoopNode,
     frame: FrameType,
     made: Loop,
     changed: set[str],
@@ -358,15 +339,15 @@ def _jump(
 ) -> None:
     """A statement that leaves the loop, or a pass of it, under conditions."""
     left: list[tuple[ast.expr, bool]] = []
-    for test, is_so in _taken_apart(conditions):
-        known = _truth(test, frame, changed | outer)
+    for test, is_so in taken_apart(conditions):
+        known = truth(test, frame, changed | outer)
         if known is None:
             left.append((test, is_so))
         elif known is not is_so:
             return  # never
     if isinstance(jump, ast.Continue) or len(left) != 1 or not left[0][1]:
         raise UnknownError
-    bound = _bound(left[0][0], frame, changed | outer, up_to=False)
+    bound = bound_of(left[0][0], frame, changed | outer, up_to=False)
     target = node.target if isinstance(node, ast.For) else None
     own = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
     if isinstance(own, ast.Name) and own.id == bound.counter:
@@ -374,10 +355,10 @@ def _jump(
         if made.length is None or first is None or isinstance(jump, ast.Return):
             raise UnknownError
         made.length = min(made.length, bound.last - first + (jump.lineno > frame.f_lineno))
-    elif bound.counter in _targets(frame):
+    elif bound.counter in targets_around(frame):
         raise UnknownError
     else:
-        _written(bound, node, frame)
+        note_raises(bound, node, frame)
         made.bounds.append(bound)
 
 
@@ -424,170 +405,10 @@ def _jumps(
                 pass
 
 
-def _taken_apart(conditions: list[tuple[ast.expr, bool]]) -> Iterator[tuple[ast.expr, bool]]:
-    for test, is_so in conditions:
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and is_so:
-            yield from _taken_apart([(part, True) for part in test.values])
-        elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            yield from _taken_apart([(test.operand, not is_so)])
-        else:
-            yield test, is_so
-
-
-def _truth(test: ast.expr, frame: FrameType, changed: set[str]) -> bool | None:
-    """Whether a condition on what the loops do not change holds; None where that cannot be told."""
-    if any((isinstance(n, ast.Name) and n.id in changed) or (isinstance(n, ast.Attribute) and dotted(n) in changed)
-           for n in ast.walk(test)):  # fmt: skip
-        return None
-    code = frame.f_code
-    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code.co_name != "<module>" else ()
-    for n in ast.walk(test):
-        # a number that a function is given may be another in its next call
-        if isinstance(n, ast.Name) and n.id in given and type(frame.f_locals.get(n.id)) in (int, float, str):
-            return None
-    try:
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                known = _truth(operand, frame, changed)
-                return None if known is None else not known
-            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
-                return (value(left, frame) is None) is isinstance(op, ast.Is)
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                a, b = value(left, frame), value(right, frame)
-                return _compared(a, op, b) if not _counts(left, frame) and not _counts(right, frame) else None
-            case ast.Name() | ast.Attribute() | ast.Constant():
-                found = value(test, frame)
-                plain = found is None or isinstance(found, bool | int | float | str)
-                return bool(found) if plain and not _counts(test, frame) else None
-            case _:
-                return None
-    except UnknownError:
-        return None
-
-
-def _compared(a: Any, op: ast.cmpop, b: Any) -> bool | None:
-    if not all(x is None or isinstance(x, bool | int | float | str) for x in (a, b)):
-        return None
-    try:
-        match op:
-            case ast.Eq():
-                return a == b
-            case ast.NotEq():
-                return a != b
-            case ast.Lt():
-                return a < b
-            case ast.LtE():
-                return a <= b
-            case ast.Gt():
-                return a > b
-            case ast.GtE():
-                return a >= b
-            case _:
-                return None
-    except TypeError:
-        return None
-
-
-def _counts(node: ast.expr, frame: FrameType) -> bool:
-    """Whether an expression holds an attribute that some place of the file raises or sets outside of a constructor."""
-    written = _written_attributes(frame.f_code.co_filename)
-    return any(isinstance(n, ast.Attribute) and n.attr in written for n in ast.walk(node))
-
-
-@cache
-def _written_attributes(file: str) -> frozenset[str]:
-    tree = _tree(file)
-    built = {
-        id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.name == "__init__" for n in ast.walk(f)
-    }
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if id(node) not in built and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            found.add(node.attr)
-    return frozenset(found)
-
-
-def _bound(test: ast.expr, frame: FrameType, changed: set[str], *, up_to: bool) -> Bound:
-    """``counter < last`` (``up_to``), or ``counter >= last``, whichever side the counter stands on."""
-    match test:
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            pass
-        case _:
-            raise UnknownError
-    mirrored: dict[type[ast.cmpop], type[ast.cmpop]] = {
-        ast.Lt: ast.Gt,
-        ast.LtE: ast.GtE,
-        ast.Gt: ast.Lt,
-        ast.GtE: ast.LtE,
-        ast.Eq: ast.Eq,
-        ast.NotEq: ast.NotEq,
-    }
-    kind: type[ast.cmpop] | None = type(op)
-    for counter, last in ((left, right), (right, left)):
-        moves = dotted(counter) in changed or _counts(counter, frame)
-        if kind is not None and dotted(counter) and moves and not _moves(last, frame, changed):
-            wanted = (ast.Lt, ast.LtE, ast.NotEq) if up_to else (ast.GtE, ast.Gt, ast.Eq)
-            if kind not in wanted:
-                raise UnknownError
-            more = 1 if kind in (ast.LtE, ast.Gt) else 0
-            bound = Bound(dotted(counter), number(counter, frame), number(last, frame) + more, rests_on=last)
-            bound.of_frame = isinstance(counter, ast.Name) and frame.f_code.co_name != "<module>"
-            if bound.of_frame and bound.counter not in frame.f_locals:
-                raise UnknownError
-            return bound
-        kind = mirrored.get(type(op))
-    raise UnknownError
-
-
-def _moves(node: ast.expr, frame: FrameType, changed: set[str]) -> bool:
-    return _counts(node, frame) or any(isinstance(n, ast.Name) and n.id in changed for n in ast.walk(node))
-
-
-def _written(bound: Bound, node: _Loop, frame: FrameType) -> None:
-    """By how much the loop itself raises the counter in each pass."""
-    raised = [s for s in node.body if isinstance(s, ast.AugAssign) and dotted(s.target) == bound.counter]
-    if len(raised) == 1 and isinstance(raised[0].op, ast.Add):
-        try:
-            by = number(raised[0].value, frame)
-        except UnknownError:
-            return
-        bound.by = int(by) if by == int(by) and by > 0 else 0
-        if raised[0].lineno < frame.f_lineno:
-            bound.at -= bound.by
-    loops: list[ast.stmt] = [n for n in _enclosing(frame)[1] if isinstance(n, _Loop)]
-    around = ast.Module(loops[:1], [])
-    if "." in bound.counter:
-        around = _tree(frame.f_code.co_filename)
-        raising = (n.target for n in ast.walk(around) if isinstance(n, ast.AugAssign))
-        if not any(_same_counter(target, bound.counter) for target in raising):
-            raise UnknownError  # another file counts, and may begin again
-    for n in ast.walk(around):
-        if isinstance(n, ast.Assign) and any(_same_counter(t, bound.counter) for t in n.targets):
-            again = isinstance(n.value, ast.Constant) if "." in bound.counter else not _adds(n.value, bound.counter)
-            if again and not _in_constructor(n, around):
-                raise UnknownError  # it begins again
-
-
-def _same_counter(target: ast.expr, counter: str) -> bool:
-    attribute = counter.rpartition(".")[2]
-    return (
-        isinstance(target, ast.Attribute) and target.attr == attribute if "." in counter else dotted(target) == counter
-    )
-
-
-def _adds(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and dotted(node.left) == name
-
-
-def _in_constructor(node: ast.AST, tree: ast.AST) -> bool:
-    built = (f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.name == "__init__")
-    return any(n is node for f in built for n in ast.walk(f))
-
-
 def _every(node: ast.If, frame: FrameType, line: int, changed: set[str]) -> int:
     """Passes for each that enters the branch which is running."""
     body = any(s.lineno <= line <= (s.end_lineno or s.lineno) for s in node.body)
-    known = _truth(node.test, frame, changed)
+    known = truth(node.test, frame, changed)
     if known is not None:
         return 1 if known is body else _unknown()
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
@@ -598,7 +419,7 @@ def _every(node: ast.If, frame: FrameType, line: int, changed: set[str]) -> int:
             pass
         case _:
             raise UnknownError
-    if not body or _moves(by, frame, changed):
+    if not body or moves(by, frame, changed):
         raise UnknownError
     found = number(by, frame)
     last = len(tests) == 1 or (
@@ -611,86 +432,6 @@ def _every(node: ast.If, frame: FrameType, line: int, changed: set[str]) -> int:
 
 def _unknown() -> int:
     raise UnknownError
-
-
-# -- the source -----------------------------------------------------------------------------------------------------------
-
-
-def _tree(file: str) -> ast.Module:
-    text = "".join(linecache.getlines(file))
-    if not text or len(text) > _LARGEST:
-        raise UnknownError
-    return _parsed(text)
-
-
-@cache
-def _parsed(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as e:
-        raise UnknownError from e
-
-
-def _enclosing(frame: FrameType) -> tuple[_Scope, list[ast.stmt]]:
-    """The function that a frame runs, and the statements of it that enclose the current line, the outermost first."""
-    code, line = frame.f_code, frame.f_lineno
-    tree = _tree(code.co_filename)
-    scope: _Scope | None = tree if code.co_name == "<module>" else None
-    for node in ast.walk(tree) if scope is None else ():
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
-            begins = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if begins == code.co_firstlineno:
-                scope = node
-    if scope is None:
-        raise UnknownError
-    found: list[ast.stmt] = []
-    body: list[ast.stmt] = scope.body
-    while (around := _holding(body, line)) is not None:
-        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Match | ast.AsyncFor):
-            raise UnknownError
-        parts: list[list[ast.stmt]] = [getattr(around, part, []) for part in ("body", "orelse", "finalbody")]
-        parts += [h.body for h in getattr(around, "handlers", [])]
-        body = next((part for part in parts if _holding(part, line) is not None), [])
-        if isinstance(around, _Loop) and not body:
-            raise UnknownError  # in its head, which is looked at in each pass
-        if body and not (isinstance(around, _Loop) and body is around.orelse):
-            found.append(around)
-    return scope, found
-
-
-def _holding(body: list[ast.stmt], line: int) -> ast.stmt | None:
-    return next((s for s in body if s.lineno <= line <= (s.end_lineno or s.lineno)), None)
-
-
-def _call_at(scope: _Scope, frame: FrameType) -> ast.Call | None:
-    """The call that a frame is in."""
-    places = list(frame.f_code.co_positions())
-    line, end, first, last = places[frame.f_lasti // 2]
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Call) and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == (
-            line,
-            end,
-            first,
-            last,
-        ):
-            return node
-    return None
-
-
-def _assigned(node: ast.AST) -> Iterator[str]:
-    """Names and dotted names that a loop assigns."""
-    for n in (node, *inside(node)):
-        if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store | ast.Del) and dotted(n):
-            yield dotted(n)
-
-
-def _targets(frame: FrameType) -> set[str]:
-    """Names that the loops around the current line run over."""
-    found: set[str] = set()
-    for node in _enclosing(frame)[1]:
-        if isinstance(node, ast.For):
-            found |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
-    return found
 
 
 def _is_torch_or_ours(file: str) -> bool:
