@@ -8,9 +8,12 @@ import sys
 from importlib import import_module
 from typing import Annotated
 
-import typer
-
 from . import __version__
+from .own_libraries import come_first
+
+come_first()  # before any of them is loaded
+
+import typer  # noqa: E402
 
 COMMANDS = (
     "preflight",

@@ -313,6 +313,10 @@ def _become() -> NoReturn:
     made: tuple[_Request, list[int]] | None = _serve(socket.socket(fileno=int(sys.argv[1])))
     while made is not None:
         (request, files), made, spares = made, None, []
+        if (
+            request.arguments[0] == "-P"
+        ):  # where it is started is not to be searched for modules; nothing of ours lies there
+            del request.arguments[0]
         _prepare(request, files)
         if request.arguments[:2] == ["-m", "firstfault"]:
             for _ in range(_COMMANDS_THAT_START.get(request.arguments[2], 0)):

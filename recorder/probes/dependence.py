@@ -122,7 +122,7 @@ def targets(setting: Setting) -> Probe:
 
 def inputs(setting: Setting) -> Probe:
     """Give every sample the input of another one: the loss must change, or what is learnt is the target's average. Where
-    there are no targets, samples are blended."""
+    there are no targets, or all are equal, samples are blended: they may change places."""
     name = "dependence-input"
     base, nudge = yield from _where_samples_differ(setting, evaluating=False)
     again = yield Trial(nudge=nudge)
@@ -137,14 +137,21 @@ def inputs(setting: Setting) -> Probe:
     if alone and not base.inputs[0].is_floating_point():
         return untried(name, "target-unknown")
 
-    def edit(tensors: list[Tensor]) -> None:
+    def exchange(tensors: list[Tensor]) -> None:
         # each by another number: a target among the inputs must not follow its sample
         for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
-            other = tensor.roll(shift, int(dim or 0))
-            # samples that have no targets, as those of a density, may change places: their sum stays
-            tensor.copy_((tensor + other) / 2 if alone else other)
+            tensor.copy_(tensor.roll(shift, int(dim or 0)))
 
-    seen = yield Trial(inputs=edit, nudge=nudge)
+    def blend(tensors: list[Tensor]) -> None:
+        for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
+            if tensor.is_floating_point():
+                tensor.copy_((tensor + tensor.roll(shift, int(dim or 0))) / 2)
+
+    seen = yield Trial(inputs=blend if alone else exchange, nudge=nudge)
+    if seen.loss == base.loss and not alone and seen.targets and all(_constant(t) for t in seen.targets):
+        if not any(t.is_floating_point() for t in base.inputs):
+            return untried(name, "targets-all-equal")
+        seen = yield Trial(inputs=blend, nudge=nudge)
     if seen.loss == base.loss:
         return result(name, "doubtful", "input-ignored", loss=base.loss)
     return result(name, "passed", "input-counts", before=base.loss, after=seen.loss)
@@ -197,6 +204,10 @@ def _where_samples_differ(
     drawn = torch.Generator().manual_seed(0)
     nudge = [_NUDGE * torch.randn(p.shape, generator=drawn).to(p) for p in setting.parameters]
     return (yield Trial(evaluating=evaluating, keep_outputs=True, nudge=nudge)), nudge
+
+
+def _constant(target: Tensor) -> bool:
+    return target.numel() > 0 and bool((target == target.reshape(-1)[0]).all())
 
 
 def _all_one(output: Tensor) -> bool:

@@ -119,11 +119,15 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         facts |= {"own": setting.lr, "own_last": own[1]["last"], "taken": _taken(still, _unchanged(setting, before))}
         if shares[rate] <= _FELL:
             facts["total"] = setting.total_steps
-            return _elsewhere(own[0], curve, facts, moved=shares[setting.lr] <= _NOTHING)
+            found = _elsewhere(own[0], curve, facts, moved=shares[setting.lr] <= _NOTHING)
+            setting.needed_steps = found.values.get("needed")
+            return found
         if lowest is None or reached < lowest[0]:
             lowest = reached, facts
         rates += _higher(rates, shares)
-    return _nowhere_halved(own or ([], {}), lowest, shares, aimed=aimed)
+    found = _nowhere_halved(own or ([], {}), lowest, shares, aimed=aimed)
+    setting.needed_steps = found.values.get("needed")
+    return found
 
 
 def _higher(rates: list[float], shares: dict[float, float]) -> list[float]:
@@ -230,11 +234,21 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
             break
     if len(curve) < 10:
         return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
-    return _band(setting.lr, curve, diverged, learnt=setting.learnt)
+    total, needed = setting.planned_steps, setting.needed_steps
+    in_time = total is not None and needed is not None and needed <= total
+    return _band(setting.lr, curve, diverged, learnt=setting.learnt, in_time=in_time)
 
 
-def _band(own: float, curve: list[tuple[float, float]], diverged: float | None, *, learnt: bool = False) -> ProbeResult:
-    """Where the script's own rate lies on a curve of rates and losses. ``learnt``: it has brought a batch's loss down to half."""
+def _band(
+    own: float,
+    curve: list[tuple[float, float]],
+    diverged: float | None,
+    *,
+    learnt: bool = False,
+    in_time: bool = False,
+) -> ProbeResult:
+    """Where the script's own rate lies on a curve of rates and losses. ``learnt``: it has brought a batch's loss down to half;
+    ``in_time``: it gets as far as a larger one within the run."""
     name = "lr-range"
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
@@ -253,7 +267,7 @@ def _band(own: float, curve: list[tuple[float, float]], diverged: float | None, 
     turns = own * (1.0 if learnt else _TURNS) >= curve[lowest][0] and first - floor >= _CLEAR * abs(first)
     if turns and not _comes_back(curve[lowest:], floor + _BACK * (first - floor)):
         return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
-    if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half:
+    if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half and not in_time:
         # a thousand times the rate is still not too much
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **{**facts, "low": half})
     if own * 300 <= low:

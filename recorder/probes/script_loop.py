@@ -30,6 +30,7 @@ from ..script.call_arguments import keyword_arguments
 from ..script.wrappers import unwrapped
 from ..session.patches import Patches
 from .bench import PROBES
+from .checkpoints_aside import CheckpointsAside
 from .ends_learnt import Targets
 from .first_batch import pictures
 from .gradients import custom_function, padding_rows
@@ -122,6 +123,8 @@ class ScriptLoop:
 
     def install(self) -> None:
         """Put the hooks in."""
+        if hidden := self.plan.values.get("hidden"):  # a start from scratch, as the one that saved them
+            CheckpointsAside(None, hidden).install(self.patches)
         self.patches.handles(
             [
                 nn_module.register_module_forward_pre_hook(self._before_forward),
@@ -310,13 +313,14 @@ class ScriptLoop:
 
     def _find_loop(self, optimizer: torch.optim.Optimizer) -> None:
         """The loop is known once an optimizer steps for the second time, or a single one after its first step."""
-        if self.start is None or not self.models:
-            return
         self.length.look(sys._getframe(1))
         if optimizer not in self.order:
             self.order.append(optimizer)
         elif optimizer is self.order[-1]:
-            self._take_over()
+            if self.start is not None and self.models:
+                self._take_over()
+            else:
+                self._judge_without_module()
 
     def _take_over(self) -> None:
         start = self.start
@@ -354,7 +358,9 @@ class ScriptLoop:
         self._judge_functions()
         self.length.whole = len(self.order) == 1
         if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:
-            self._add_result(self.length.told())
+            length = self.length.told()
+            setting.planned_steps = length.values.get("steps")
+            self._add_result(length)
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
@@ -364,6 +370,15 @@ class ScriptLoop:
             ):
                 self._add_result(found)
         self._following()
+
+    def _judge_without_module(self) -> None:
+        """What trains is called by no hook: no trial can be made, but the loops and schedules can be read."""
+        self.iterator = self._last_iterator
+        self.length.whole = len(self.order) == 1
+        if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:
+            self._add_result(self.length.told())
+        self._judge_schedules()
+        self._end("no-module")
 
     def _choose_batch(self, setting: Setting) -> None:
         """The first batch of the loader that fed the first call of the model; without a loader it is made again each time."""

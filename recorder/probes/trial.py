@@ -79,6 +79,8 @@ class Setting:
     """Iterations that a probe may take which trains."""
     total_steps: int | None = None
     """Iterations of the whole run, where the user has said it."""
+    planned_steps: int | None = None
+    """Iterations of the whole run as its loops say it."""
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """Tensors of the first batch that do not enter the model."""
     batch: list[Tensor] = field(default_factory=list[Tensor])
@@ -93,6 +95,8 @@ class Setting:
     """Place of a parameter → the row of it to which torch gives no gradient, as an Embedding's padding_idx."""
     learnt: bool = False
     """Whether the first batch was learnt at the script's own rate."""
+    needed_steps: int | None = None
+    """Iterations in which the script's own rate gets as far as a larger one got in a probe's few; None: not known."""
 
 
 Probe = Generator[Trial, Seen, ProbeResult]

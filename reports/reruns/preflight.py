@@ -175,15 +175,8 @@ def preflight(
     finish(record(script, run, steps=steps, seconds=seconds), seconds)
     recorded(run)
     told(say("The same start again, and probes in its loop …"))
-    values: dict[str, Any] = {"tokenizer": str(tokenizer)} if tokenizer else {}
     with Trace(run) as trace:
         trained = _steps(trace)
-        if total_steps:
-            values["total_steps"] = total_steps
-            values["schedule_steps"] = round(total_steps * (_scheduler_share(trace) or 1.0))
-        # a script that came to its end in so few steps says itself how long its schedules are to be
-        values["came_to_its_end"] = _came_to_its_end(trace)
-        values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not values["came_to_its_end"]
         saved = Saved.of(trace, script.folder)
         second = probing = None
         clock = _Clock.of(trace, began, seconds, trained)
@@ -191,6 +184,7 @@ def preflight(
         resumes = resume_args is not None
         later = bool(resumes or saved.steps)  # a start from a checkpoint is to come
         time_of_probes = clock.left(starts=2 + later, steps=compared + _STEPS_AFTER + later * _STEPS_RESUMED)
+        values = _known(trace, total_steps, tokenizer) | {"hidden": [] if resumes else sorted(saved.steps)}
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
         if trained and time_of_probes:
             probing = probe(script, plan)
@@ -198,11 +192,7 @@ def preflight(
         if probing is not None:
             finish(probing, time_of_probes, clock.patience)
         if trained and (time_left := clock.left(starts=1 + later, steps=later * _STEPS_RESUMED)):
-            keep = {
-                "keep": str(folder / _REHEARSED),
-                "looks": resumes,
-                "hidden": [] if resumes else sorted(saved.steps),
-            }
+            keep = {"keep": str(folder / _REHEARSED), "looks": resumes, "hidden": values["hidden"]}
             ending = ProbePlan(
                 folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
             )
@@ -229,6 +219,19 @@ def preflight(
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+def _known(trace: Trace, total_steps: int | None, tokenizer: Path | None) -> dict[str, Any]:
+    """What probes are told of the run, from its user and from its first steps."""
+    values: dict[str, Any] = {"tokenizer": str(tokenizer)} if tokenizer else {}
+    share = _scheduler_share(trace)
+    if total_steps:
+        values["total_steps"] = total_steps
+        values["schedule_steps"] = round(total_steps * (share or 1.0))
+    # a script that came to its end in so few steps says itself how long its schedules are to be
+    values["came_to_its_end"] = _came_to_its_end(trace)
+    values["schedule_by_step"] = share == 1.0 and not values["came_to_its_end"]
+    return values
 
 
 def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fact]:
@@ -326,6 +329,8 @@ def _missing(area: str, report: ProbeReport) -> Check:
     why = report.ended
     if why.startswith("raised"):
         words = say("not tried: the probed script {how}", how=why)
+    elif why == "no-module":
+        words = say("not tried: the script trains tensors, not an nn.Module that it calls")
     elif why == "no-loop":
         words = say("not tried: the script's loop steps no optimizer of torch")
     elif why == "time":

@@ -58,14 +58,14 @@ def record(
         environment[ENV_REENTRY] = str(snapshot.resolve())
     where = ["--resume", str(out.resolve())] if resume else ["--out", str(out.resolve()), "--budget", "off"]
     where += ["--snapshots", "off"]
-    command = [sys.executable, "-m", "firstfault", "run", "--quiet", *where, *script.command]
+    command = [sys.executable, "-P", "-m", "firstfault", "run", "--quiet", *where, *script.command]
     return _start(command, environment, script)
 
 
 def probe(script: Script, plan: ProbePlan) -> subprocess.Popen[bytes]:
     """Start the script unrecorded, its loop driven by probes."""
     path = write_plan(plan)
-    command = [sys.executable, "-m", "firstfault.recorder.probes", str(path), *script.command]
+    command = [sys.executable, "-P", "-m", "firstfault.recorder.probes", str(path), *script.command]
     return _start(command, {**os.environ, **_LOGGERS_OFF}, script)
 
 

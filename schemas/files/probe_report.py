@@ -51,8 +51,8 @@ class ProbeReport(msgspec.Struct, kw_only=True):
     iterations: int = 0
     seconds: float = 0.0
     ended: str = ""
-    """How it ended: ``done``, ``script-ended``, ``time``, ``no-loop`` where no optimizer of torch was stepped, or ``raised: …``
-    with the exception of the script or of a probe."""
+    """How it ended: ``done``, ``script-ended``, ``time``, ``no-loop`` where no optimizer of torch was stepped, ``no-module``
+    where no module was called with gradients, or ``raised: …`` with the exception of the script or of a probe."""
 
 
 class ProbePlan(msgspec.Struct, kw_only=True):

@@ -80,7 +80,12 @@ def _venv(folder: Path, wheel: Path, *, without: tuple[str, ...] = ()) -> Path:
 def test_the_wheel_holds_every_file_of_every_room(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {f"firstfault/{name.as_posix()}" for name in _sources() if name.parts[0] in ROOMS}
-    wanted |= {"firstfault/__init__.py", "firstfault/__main__.py", "firstfault/notebook.py"}
+    wanted |= {
+        "firstfault/__init__.py",
+        "firstfault/__main__.py",
+        "firstfault/notebook.py",
+        "firstfault/own_libraries.py",
+    }
     assert wanted - inside == set()
     packaged = {name for name in inside if ".dist-info/" not in name}
     assert packaged - wanted - LIBRARIES == set(), "files that are not of the checkout"

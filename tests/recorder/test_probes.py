@@ -412,6 +412,39 @@ def test_samples_without_targets_may_change_places_in_a_loss_that_depends_on_the
     assert found.code == code
 
 
+def test_samples_whose_targets_are_all_equal_may_change_places():
+    discriminator = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+
+    def real(model, batch):
+        return F.binary_cross_entropy_with_logits(model(batch[0]), batch[1])
+
+    batch = torch.randn(2, 6), torch.ones(2, 1)  # two: their sum has one order
+    assert probes.input_counts(bench(discriminator, batch, loss=real)).code == "input-counts"
+    unseen = probes.input_counts(bench(discriminator, batch, loss=lambda m, b: real(m, [b[0] * 0, b[1]])))
+    assert unseen.code == "input-ignored"
+
+
+def test_samples_of_whole_numbers_whose_targets_are_all_equal_are_not_tried():
+    model = nn.Sequential(nn.Embedding(20, 8), nn.Flatten(), nn.Linear(24, 1))
+    batch = torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.ones(2, 1)
+    found = probes.input_counts(bench(model, batch, loss=lambda m, b: F.mse_loss(m(b[0]), b[1])))
+    assert (found.outcome, found.code) == ("untried", "targets-all-equal")
+
+
+@pytest.mark.parametrize(
+    ("planned", "code"), [(None, "lr-far-too-low"), (200, "lr-far-too-low"), (10**6, "lr-in-band")]
+)
+def test_a_low_rate_is_no_doubt_where_the_loops_leave_it_the_time(planned, code):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+    x, y = classes(64)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-5)
+    made = probes.Bench(model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), optimizer)
+    made.setting.planned_steps = planned
+    assert probes.can_learn(made).values["needed"] > 200
+    assert probes.lr_range(made).code == code
+
+
 def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored():
     class WithLoss(nn.Module):
         def __init__(self):

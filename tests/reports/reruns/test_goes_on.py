@@ -11,10 +11,11 @@ import pytest
 import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder.probes.interventions import intervened
+from firstfault.reports.reruns import rerun_script
 from firstfault.reports.reruns.preflight_facts import determinism
 from firstfault.reports.reruns.preflight_goes_on import Saved, looked_for, went_on
 from firstfault.reports.reruns.rerun_script import write_plan
-from firstfault.schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan
+from firstfault.schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan, read_report
 from firstfault.schemas.files.rehearsed import read_asked
 
 SCRIPT = """\
@@ -112,6 +113,18 @@ def test_a_hidden_file_is_not_there_until_the_script_saves_it(tmp_path):
         assert path.exists()
         assert torch.load(path)["a"] == 2
     assert torch.load(path)["a"] == 1
+
+
+def test_probes_start_from_scratch_too(reruns_are_forks, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT.replace("OPTIMIZER", ADAM))
+    torch.save({}, tmp_path / "last.pt")  # had it been read, the script would have raised
+    values = {"hidden": [str(tmp_path / "last.pt")]}
+    plan = ProbePlan(folder=str(tmp_path / "probes"), seconds=20.0, probes=["run-length", "repeatable"], values=values)
+    assert rerun_script.probe(rerun_script.Script("train.py", folder=tmp_path), plan).wait(120) == 0
+    report = read_report(tmp_path / "probes")
+    assert report is not None
+    assert report.ended == "done"
+    assert {r.code: r.values.get("steps") for r in report.results} == {"run-length": 240, "same-bits": None}
 
 
 def test_what_the_script_asks_for_in_vain_before_it_trains_is_kept(tmp_path):

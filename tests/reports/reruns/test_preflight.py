@@ -13,7 +13,7 @@ import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import speaking
-from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight
+from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight, _missing
 from firstfault.reports.reruns.preflight import preflight as whole_preflight
 from firstfault.reports.reruns.preflight_facts import cost, determinism, resume
 from firstfault.reports.reruns.preflight_page import draw, render_preflight
@@ -331,6 +331,36 @@ def test_a_probed_process_ends_when_its_time_is_over_whatever_the_script_does(re
     report = read_report(tmp_path / "probes")
     assert report is not None
     assert report.ended == ended
+
+
+TENSORS = """\
+import torch
+torch.manual_seed(0)
+weight = torch.zeros(4, 1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)
+for step in range(500):
+    optimizer.zero_grad()
+    (torch.ones(8, 4) @ weight - 1).square().mean().backward()
+    optimizer.step()
+    schedule.step()
+"""
+
+
+def test_of_tensors_that_train_without_a_module_loops_and_schedules_are_read(reruns_are_forks, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TENSORS)
+    values = {"schedule_by_step": True}
+    plan = ProbePlan(folder=str(tmp_path / "probes"), probes=["run-length", "schedule", "can-learn"], values=values)
+    assert probe(Script(str(script)), plan).wait(120) == 0
+    report = read_report(tmp_path / "probes")
+    assert report is not None
+    assert report.ended == "no-module"
+    found = {r.probe: r for r in report.results}
+    assert found.keys() == {"run-length", "schedule"}
+    assert found["run-length"].values["steps"] == 500
+    assert found["schedule"].outcome == "doubtful"  # it rises again ten times
+    assert "nn.Module" in _missing("learning", report).words
 
 
 def test_a_recording_ends_within_an_evaluation_when_its_time_is_over(reruns_are_forks, tmp_path):
