@@ -158,6 +158,8 @@ class StructureWatch(Watch):
         self._noted: set[int] = set()
         self._wrapped: list[tuple[ModuleEntry, dict[str, str], list[weakref.ref[Tensor]]]] = []
         """Module, words for the event, and the parameters of what was computed from parameters that no module holds."""
+        self._unregistered: list[tuple[int, weakref.ref[Tensor]]] = []
+        """tensor_id and parameter, until it is known what the optimizers hold."""
 
     def listen(self, signals: Signals) -> None:
         """Look at each model, and now and then at what looked symmetric."""
@@ -165,6 +167,7 @@ class StructureWatch(Watch):
         signals.inner_model_found.connect(self.name, self._grown)
         signals.row_ends.connect(self.name, self._look_at_private)
         signals.row_ends.connect(self.name, self._judge_wrapped)
+        signals.row_ends.connect(self.name, self._look_who_holds)
         signals.row_ends.connect(self.name, self._look_again)
 
     def _describe_model(self, root: ModuleEntry) -> None:
@@ -222,8 +225,21 @@ class StructureWatch(Watch):
                 name = f"{entry.name}.{path}" if entry.name else path
                 tensor_id = catalogue.tensor(entry.id, name, "parameter", parameter)
                 catalogue.add_facts(tensor_id, registered=False)
+                self._unregistered.append((tensor_id, weakref.ref(parameter)))
                 any_found = True
         return any_found
+
+    def _look_who_holds(self) -> None:
+        """What another model has registered, or what an optimizer was given by hand, is trained: a head that shares weights."""
+        catalogue = self.session.catalogue
+        if not self._unregistered or not len(catalogue.holders):
+            return
+        for tensor_id, ref in self._unregistered:
+            parameter = ref()
+            holder = catalogue.holders.get(parameter) if parameter is not None else None
+            if holder is not None:
+                catalogue.add_facts(tensor_id, optimizer_id=holder[0], group_id=holder[1])
+        self._unregistered.clear()
 
     def _find_wrapped(self, module: nn.Module) -> None:
         catalogue = self.session.catalogue

@@ -150,6 +150,7 @@ def determinism(trace: Trace, again: Path, most: int = 1_000_000, *, hidden: boo
                 words = say("not tried: the second start went on from a checkpoint that the first one had written")
                 return [("determinism", name, "untried", words)]
             found = compare_tensors(trace, other, int(first or 0), int(last))
+            alike = trace.sql(_GENERATORS).rows(), other.sql(_GENERATORS).rows()
     except AnalyzerError as e:
         return [("determinism", name, "untried", say("not tried: {error}", error=str(e)))]
     seeded = trace.sql("SELECT bool_or(seeded) AS s FROM ranks").item()
@@ -168,7 +169,21 @@ def determinism(trace: Trace, again: Path, most: int = 1_000_000, *, hidden: boo
     words = say("Two starts differ from step {step} on, first in {what}.", step=found.beyond.step, what=place)
     if seeded:
         return [("determinism", name, "doubtful", words + " " + say("The script sets a seed: something else draws."))]
+    if others := _seeded_otherwise(*alike):
+        words += " " + say("The script seeds {generators}, but not torch.", generators=" and ".join(others))
+        return [("determinism", name, "doubtful", words)]
     return [("determinism", name, "passed", words + " " + say("No seed is set."))]
+
+
+_GENERATORS = "SELECT python_rng, numpy_rng FROM ranks WHERE rank = 0"
+
+
+def _seeded_otherwise(first: list[tuple[Any, ...]], second: list[tuple[Any, ...]]) -> list[str]:
+    """Generators in one state in two starts when training began. Each process begins with another one, as the system gives it:
+    the script has seeded them."""
+    names = ("random", "numpy.random")
+    states = zip(names, next(iter(first), ()), next(iter(second), ()), strict=False)
+    return [name for name, one, two in states if one is not None and one == two]
 
 
 def rate_in_use(trace: Trace) -> list[Fact]:

@@ -132,3 +132,33 @@ def test_a_parameter_that_was_moved_by_itself_is_named_and_a_registered_one_is_n
         causes = [c.name for c in diagnose(trace).causes]
     assert [row["a"] for row in told] == (["scale"] if how == "moved" else [])
     assert ("unregistered-parameters" in causes) == (how == "moved")
+
+
+class Tied(nn.Module):
+    """A head that computes with the weight of another model's embedding, held in a list so that it is registered once."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.embedding = [body]
+
+    def forward(self, h):
+        return nn.functional.linear(self.norm(h), self.embedding[0].weight)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_weight_of_another_model_that_an_optimizer_holds_is_not_left_out(tmp_path, trained):
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        body = nn.Embedding(12, 8)
+        head = Tied(body)
+        optimizer = torch.optim.SGD([*head.parameters(), *(body.parameters() if trained else ())], 0.1)
+        for _ in range(6):
+            tokens = torch.randint(12, (4, 5))
+            optimizer.zero_grad()
+            h = body(tokens)
+            nn.functional.cross_entropy(head(h[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+            optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        named = {c.name for c in diagnose(trace).causes}
+    assert ("unregistered-parameters" in named) == (not trained)

@@ -167,8 +167,8 @@ def preflight_of(folder: Path, script: Path, *args: str) -> tuple[int, dict]:
     return done.returncode, json.loads(done.stdout)
 
 
-def seeded(run, seeded_: bool, last: float):
-    run.add("ranks", world_size=1, seeded=seeded_)
+def seeded(run, seeded_: bool, last: float, **generators: int):
+    run.add("ranks", world_size=1, seeded=seeded_, **generators)
     for step in range(6):
         run.step(step, loss=1.0 if step < 5 else last)
     return run.write()
@@ -188,6 +188,15 @@ def test_two_starts_of_a_seeded_script_must_agree(run_folder, is_seeded, last, o
         ((_, _, found, said),) = determinism(trace, two)
     assert found == outcome, said
     assert words in said
+
+
+@pytest.mark.parametrize(("others", "outcome"), [((7, 8), "passed"), ((7, 7), "doubtful")])
+def test_a_seed_that_does_not_reach_torch_is_doubted(run_folder, others, outcome):
+    one, two = (seeded(run_folder(str(i)), False, 1.0 - i / 2, python_rng=n, numpy_rng=i) for i, n in enumerate(others))
+    with Trace(one) as trace:
+        ((_, _, found, said),) = determinism(trace, two)
+    assert found == outcome, said
+    assert ("seeds random, but not torch" in said) == (outcome == "doubtful")
 
 
 RESUMED = """\
