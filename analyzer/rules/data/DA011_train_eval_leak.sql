@@ -89,7 +89,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
+not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -108,7 +108,7 @@ WITH prompts AS (
           AND o.tensor_id <> b.tensor_id
           AND o.batch_size > b.batch_size))
 ), all_samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, b.shape[2] AS width,
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.seq, b.loader_id, b.epoch, b.field, b.shape[2] AS width,
         contains(b.dtype, 'int') AS whole_numbers,
         unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
@@ -180,12 +180,24 @@ WITH loaders AS (
     ) e
         LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
         GROUP BY e.rank, e.loader_id
+), forwards AS (
+    -- without loaders, the whole training set in one forward
+    SELECT e.rank, e.step, e.seq, count(*) >= $enough AND count(t.sample) < $share * count(*) AS apart,
+        count(t.sample) >= $all_of_them * count(*) AND count(*) >= $whole_set * (SELECT count(*)
+            FROM train w WHERE w.rank = e.rank AND w.stage = any_value(e.stage)) AS trained
+    FROM (SELECT DISTINCT rank, stage, step, seq, field, sample
+        FROM samples
+        WHERE evaluated AND loader_id IS NULL) e
+        LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
+        GROUP BY e.rank, e.step, e.seq, e.field
 )
 SELECT rank, stage, field, sample, min(step) AS step, bool_and(whole_numbers) AS whole_numbers
 FROM samples s WHERE evaluated
   -- beside a validation set of its own, a part of the training set is looked at for comparison
   AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained)
       AND rank IN (SELECT rank FROM loaders WHERE apart))
+  AND NOT ((rank, step, seq) IN (SELECT (rank, step, seq) FROM forwards WHERE trained)
+      AND rank IN (SELECT rank FROM forwards WHERE apart))
 GROUP BY rank, stage, field, sample
 -- shared: within_steps
 -- forwards without gradients in nearly every step of a stretch, each time on other samples: targets of
