@@ -85,6 +85,7 @@ class Stage:
         script without a DataLoader makes its batch itself."""
         self._kept_inputs: list[Tensor] = []
         self._kept_targets: list[Tensor] = []
+        self._buffers: list[tuple[Tensor, Tensor]] = []
         self.input_ids: set[int] = set()
         """Storages of what enters the model: what else is in a batch is a target."""
         self._modes: list[tuple[nn.Module, bool]] = []
@@ -106,6 +107,9 @@ class Stage:
         self.trial, self.seen = trial, Seen()
         if trial.fresh:
             self.start.restore()
+            if trial.warmed:
+                for buffer, kept in self._buffers:
+                    buffer.detach().copy_(kept)
         elif self.same_batch and not trial.stream:
             set_random_states(self.start.random)
         if trial.nudge is not None:
@@ -117,6 +121,9 @@ class Stage:
     def end(self) -> Seen:
         """What was seen."""
         self._leave()
+        if self.trial.keep_buffers:
+            trained = {id(p) for p in self.parameters}
+            self._buffers = [(t, t.detach().clone()) for t, _ in self.start.tensors if id(t) not in trained]
         self.seen.seconds = time.perf_counter() - self._began
         return self.seen
 

@@ -36,6 +36,10 @@ class Trial:
     """The batches that follow each other in the data instead of the first one."""
     keep_outputs: bool = False
     keep_gradients: bool = False
+    keep_buffers: bool = False
+    """Keep what the iteration leaves in the model beside its trained weights, for trials that are ``warmed``."""
+    warmed: bool = False
+    """Begin with that: what a model sets up from its first batch is there."""
     trace_inputs: bool = False
     """Let the inputs of floats ask for a gradient, so that ``Seen.reached`` tells whether the outputs come from them by graph."""
 

@@ -92,8 +92,8 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
         words = say("The script loads weights alone from its own checkpoint, and begins anew otherwise.")
         return [("resume", _NAME, "passed", words)]
     facts = resumed(before, loaded, since, by_itself=True)
-    if not state:  # it keeps none on purpose
-        facts = [f for f in facts if f[1] != "optimizer's state not restored"]
+    if not state:  # it keeps none: nothing was lost that it has saved
+        facts = [(a, n, "doubtful" if n == "optimizer's state not restored" else o, w) for a, n, o, w in facts]
     if rehearsed is not None:
         facts += state_kept(rehearsed)
     if all(f[2] == "passed" for f in facts):

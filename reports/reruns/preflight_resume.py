@@ -94,6 +94,11 @@ def _shown(value: StateValue) -> str:
     return mean if value.size == 1 else say("{mean} in the mean of {count} elements", mean=mean, count=value.size)
 
 
+_LOOKED_AT_BEFORE = (
+    "SELECT (SELECT min(time_ns) FROM events WHERE event = 'model-found') < (SELECT max(time_ns) FROM checkpoints"
+    " WHERE action = 'weights' AND step = (SELECT min(step) FROM steps)) AS before"
+)
+
 _MOMENTS: tuple[Moment, ...] = ("first", "then", "now")
 
 _SUMS = (
@@ -105,6 +110,8 @@ _SUMS = (
 
 def _weights(before: Trace, after: Trace, first: int, anew: bool) -> list[tuple[str, str]]:
     """Weights after the last step before the checkpoint, and those that the first step after loading began with."""
+    if after.sql(_LOOKED_AT_BEFORE).item():
+        return []  # a model that computed before it was loaded was measured then
     then = {r["tensor"]: r for r in before.rows(_SUMS, {"phase": "optimizer", "step": first - 1})}
     now = {r["tensor"]: r for r in after.rows(_SUMS, {"phase": "forward", "step": 0})}
     both = [name for name in then if name in now and then[name]["numel"] == now[name]["numel"]]
@@ -139,6 +146,7 @@ def _optimizers(before: Trace, after: Trace, first: int, anew: bool) -> list[tup
     then = {(r["optimizer_id"], r["group_id"]): r for r in before.rows(query, {"step": first})}
     now = {(r["optimizer_id"], r["group_id"]): r for r in after.rows(query, {"step": 0})}
     began = {(r["optimizer_id"], r["group_id"]): r for r in before.rows(query, {"step": 0})}
+    found: dict[str, str] = {}
     for key in sorted(then.keys() & now.keys()):
         one, two = then[key], now[key]
         first_of = began.get(key) if anew else two
@@ -152,17 +160,17 @@ def _optimizers(before: Trace, after: Trace, first: int, anew: bool) -> list[tup
                 now=plural(int(two["state_step"]), "step"),
                 then=plural(int(one["state_step"]), "step"),
             )
-            return [("optimizer's state not restored", words)]
+            found.setdefault("optimizer's state not restored", words)
         rates = one["lr"], two["lr"], first_of["lr"]
         if None not in rates and _apart(rates[0], rates[1]) and not _apart(rates[2], rates[1]):
             words = say(
                 "The learning rate is {now} after loading, and {then} where the checkpoint was saved: the schedule does not go"
                 " on.",
-                now=number(two["lr"], 3),
-                then=number(one["lr"], 3),
+                now=number(two["lr"], 6),
+                then=number(one["lr"], 6),
             )
-            return [("schedule not restored", words)]
-    return []
+            found.setdefault("schedule not restored", words)
+    return list(found.items())
 
 
 def _apart(one: float, other: float) -> bool:

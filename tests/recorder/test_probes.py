@@ -179,6 +179,27 @@ def test_a_detached_branch_shows_as_a_wrong_gradient_and_its_twin_does_not():
     assert probes.gradients_right(bench(Scaled(detach=True))).code == "gradient-wrong"
 
 
+@pytest.mark.parametrize(("each_time", "code"), [(False, "gradient-right"), (True, "gradient-wrong")])
+def test_what_is_set_up_from_the_first_batch_does_not_follow_the_weights_later(each_time, code):
+    class Prototypes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp()
+            self.register_buffer("means", torch.zeros(3, 3))
+            self.register_buffer("ready", torch.tensor(False))
+
+        def forward(self, x, y):
+            out = self.body(x)
+            if each_time or not self.ready:
+                self.means.copy_(torch.stack([out.detach()[y == c].mean(0) for c in range(3)]))
+                self.ready.fill_(True)
+            return out @ self.means.clone().T
+
+    torch.manual_seed(0)
+    found = probes.gradients_right(bench(Prototypes(), loss=lambda m, b: F.cross_entropy(m(*b) * 20, b[1])))
+    assert found.code == code
+
+
 def test_differences_of_a_loss_in_bfloat16_say_nothing_of_autograd():
     class Cast(nn.Sequential):
         def forward(self, x):

@@ -28,6 +28,8 @@ model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
 optimizer = OPTIMIZER
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
 parts = {"weights": model, "moments": optimizer, "schedule": scheduler}
+if forgotten == "saving":
+    del parts["moments"]
 x = torch.randn(96, 4)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8, shuffle=True)
 start = 0
@@ -61,8 +63,18 @@ def start(folder, run, steps, intervention, step, **values):
     [
         ("nothing", ADAM, set()),
         ("epoch", ADAM, {("counter not restored", "doubtful")}),
-        ("moments", ADAM, {("optimizer's state not restored", "failed")}),
+        (
+            "moments",
+            ADAM,
+            {("optimizer's state not restored", "failed"), ("schedule not restored", "failed")},
+        ),
         ("moments", SGD, {("optimizer's state not restored", "doubtful")}),
+        (
+            "saving",
+            ADAM,
+            # and the learning rate, which lies in the optimizer's groups, with them
+            {("optimizer's state not restored", "doubtful"), ("schedule not restored", "failed")},
+        ),
         pytest.param("schedule", ADAM, {("schedule not restored", "failed")}, marks=pytest.mark.suite),
         pytest.param("weights", ADAM, {("weights not restored", "failed")}, marks=pytest.mark.suite),
     ],
