@@ -51,7 +51,11 @@ _DIVERGED = 4.0
 _TURNS = 3.0
 """Times the script's own rate at which the loss of a range test is lowest, or less: it turns there. Convention of such tests: a
 rate well below the lowest loss, by a factor of ten (Smith 2017, arXiv:1506.01186, and fastai's finder). A rate that has learnt a
-batch is only doubted where it is as large itself."""
+batch is only doubted where it is larger itself."""
+
+_LOW = 30.0
+"""Times the script's own rate from which on the one at which half of the fall is done, divided by ten, is another one: one and a
+half decades. Convention of this probe; suggestions of such tests differ by one decade (Smith 2017)."""
 
 _CLEAR = 0.3
 """Share of the loss that has to be gone there: a small dip may be the scatter of batches."""
@@ -264,10 +268,12 @@ def _band(
     if diverged is not None and own * 3 >= diverged:
         return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
     half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
-    turns = own * (1.0 if learnt else _TURNS) >= curve[lowest][0] and first - floor >= _CLEAR * abs(first)
+    # a rate that has learnt is told from the lowest one only where a rate lies between them
+    there = curve[min(lowest + 1, len(curve) - 1)][0] if learnt else curve[lowest][0] / _TURNS
+    turns = own >= there and first - floor >= _CLEAR * abs(first)
     if turns and not _comes_back(curve[lowest:], floor + _BACK * (first - floor)):
         return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
-    if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * 10 <= half and not in_time:
+    if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * _LOW <= half and not in_time:
         # a thousand times the rate is still not too much
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **{**facts, "low": half})
     if own * 300 <= low:
