@@ -22,9 +22,9 @@ _WARM_UP = 3
 
 _RESUME_RULES = {"lr-jump-on-resume", "optimizer-state-lost", "replayed-after-resume", "nonfinite-weights-loaded"}
 
-ASKED = {"DA011", "DA018", "DA030", "DA032"}
+ASKED = {"DA011", "DA018", "DA020", "DA030", "DA032"}
 """Advice on data that is worth an answer before a long run: raw values of a scale of tens and hundreds, a sampler that leaves
-most of them out."""
+most of them out, workers that draw the same in each epoch."""
 
 
 def asked(advice: Finding) -> bool:
