@@ -284,6 +284,8 @@ def test_steps_that_wait_for_their_data_are_doubted(tmp_path, seconds, doubted):
         ("abc", 10**9, False, "passed", "5 of them in 50 steps take 5 MB"),
         ("abc", 10**6, True, "passed", "if none is removed"),
         ("aaa", 10**6, False, "passed", "A checkpoint takes 1 MB."),
+        (["az", "bz", "cz"], 10**6, False, "doubtful", "5 of them in 50 steps take 5 MB"),
+        (["az", "z", "z"], 10**6, False, "passed", "A checkpoint takes 1 MB."),
     ],
 )
 def test_checkpoints_to_come_are_held_against_the_free_disk(
@@ -292,8 +294,9 @@ def test_checkpoints_to_come_are_held_against_the_free_disk(
     run = run_folder()
     for step in range(30):
         run.step(step, loss=1.0)
-    for i, path in enumerate(paths):
-        run.add("checkpoints", step=10 * i + 9, action="saved", path=path, bytes=10**6)
+    for i, saved in enumerate(paths):
+        for path in saved:
+            run.add("checkpoints", step=10 * i + 9, action="saved", path=path, bytes=10**6)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     read = ProbeResult(
         probe="run-length", outcome="passed", code="run-length", values={"steps": 50, "removes": removes}
