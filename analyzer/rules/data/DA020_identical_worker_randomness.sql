@@ -40,7 +40,8 @@ WITH draws AS (
     WHERE loader_id IS NOT NULL AND phase = 'data'
     GROUP BY rank, loader_id, epoch
 ), prints AS (
-    SELECT b.rank, b.loader_id, b.epoch, b.batch_index, b.field, b.fingerprint, b.sample_indices FROM batches b
+    SELECT b.rank, b.loader_id, b.epoch, b.batch_index, b.field, b.fingerprint, b.sample_indices
+    FROM batches b
     SEMI JOIN draws d ON d.rank = b.rank AND d.loader_id = b.loader_id AND d.epoch = b.epoch
     WHERE b.phase = 'data' AND b.fingerprint IS NOT NULL
 ), other_order AS (
