@@ -1,6 +1,7 @@
 """What the recorded steps themselves answer: data, determinism of two starts, resume, and the cost ahead."""
 
 import shutil
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ _WARM_UP = 3
 
 _RESUME_RULES = {"lr-jump-on-resume", "optimizer-state-lost", "replayed-after-resume", "nonfinite-weights-loaded"}
 
-ASKED = {"DA011", "DA018", "DA030", "DA032"}
+ASKED = {"DA011", "DA018", "DA020", "DA030", "DA032"}
 """Advice on data that is worth an answer before a long run: raw values of a scale of tens and hundreds, a sampler that leaves
-most of them out."""
+most of them out, workers that draw the same in each epoch."""
 
 
 def asked(advice: Finding) -> bool:
@@ -292,7 +293,7 @@ _SAVES = 3
 
 
 def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> list[Fact]:
-    """What checkpoints take, and all of them where each goes to a new path at an even distance."""
+    """What checkpoints take, and all of them that go to a new path each, at an even distance; beside one that is written over."""
     saved = trace.sql(
         "SELECT step, path, bytes FROM checkpoints WHERE action = 'saved' AND rank = 0 AND path IS NOT NULL AND bytes > 0"
         " ORDER BY step, time_ns"
@@ -301,11 +302,12 @@ def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> lis
         return []
     largest = max(int(row["bytes"]) for row in saved)
     words = say("A checkpoint takes {size}.", size=size(largest))
-    steps = [int(row["step"]) for row in saved]
-    apart = {b - a for a, b in pairwise(steps)}
-    new_each_time = len({row["path"] for row in saved}) == len(saved) >= _SAVES and len(apart) == 1 and apart != {0}
-    if not total_steps or not new_each_time:
+    times_saved = Counter(row["path"] for row in saved)
+    kept = [row for row in saved if times_saved[row["path"]] == 1]
+    apart = {int(b["step"]) - int(a["step"]) for a, b in pairwise(kept)}
+    if not total_steps or len(kept) < _SAVES or len(apart) != 1 or apart == {0}:
         return [("cost", "checkpoints", "passed", words)]
+    largest = max(int(row["bytes"]) for row in kept)
     times = total_steps // apart.pop()
     words = say(
         "Each checkpoint of {size} is a new file: {count} of them in {steps} take {all}, if none is removed.",
@@ -315,10 +317,10 @@ def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> lis
         all=size(times * largest),
     )
     try:
-        free = shutil.disk_usage(Path(saved[-1]["path"]).absolute().parent).free
+        free = shutil.disk_usage(Path(kept[-1]["path"]).absolute().parent).free
     except OSError:
         return [("cost", "checkpoints", "passed", words)]
-    if times * largest <= free + len(saved) * largest or removes:
+    if times * largest <= free + len(kept) * largest or removes:
         return [("cost", "checkpoints", "passed", words)]
     words += say(" {free} of that disk are free: keep the newest few and the best.", free=size(free))
     return [("cost", "checkpoints", "doubtful", words)]

@@ -9,7 +9,7 @@ fix = "Create the optimizer when the model has its final modules: after replacin
 seeks = ["parameters: optimizer_id IS NULL AND model IS NOT NULL AND gradient_id IS NOT NULL"]
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course"]
 [say.place_]
-root = "the root"
+root = "{model}"
 named = "{module}"
 [params.steps]
 value = 3

@@ -5,16 +5,17 @@ severity = "error"
 phase = "optimizer"
 signal = "stepped"
 message = "From step {step} on backward ran {passes} times in {steps} iterations, but {what_}."
-fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches."
+fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches. Check that each loss is followed by the step of its own optimizer."
 seeks = [
-    "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0",
+    "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0 OR carried_grad_norm > 0",
 ]
-explains = ["parameters-not-in-optimizer"]
+explains = ["parameters-not-in-optimizer", "zero-grad-missing"]
 reach = 5
 [say.what_]
 nothing_stepped = "no optimizer stepped: the weights stay as they are"
 turn_is_missing = "optimizer {optimizer_id} no longer took its turn beside the others: what it holds stays as it is"
 never_took_its_turn = "optimizer {optimizer_id} never stepped, while others did after backward passes of their own: what it holds stays as it is"
+another_took_its_turn = "optimizer {optimizer_id} never stepped, which holds {held} parameters of {model} (first {tensor}): in its turn optimizer {other} stepped again, with gradients that it had used before"
 partner_is_missing = "optimizer {optimizer_id} no longer stepped with the others, though gradients still reach {module}: what it holds stays as it is"
 [params.steps]
 value = 3
@@ -56,10 +57,14 @@ value = 0.9
 unit = "of the steps"
 doc = "Share of the earlier steps in which they stepped together."
 source = "convention: of this project, one of ten may not be seen"
+[params.rounding]
+value = 1e-5
+doc = "Share by which two norms of the same gradients may differ."
+source = "arithmetic: some hundred roundings of float32, 2^-24: the order of adding is not the same everywhere"
 [needs]
 tables = ["steps"]
 [doc]
-what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or an optimizer never steps, while others do and iterations with a backward and cleared gradients go by without a step. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
+what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or an optimizer never steps, while others do and iterations with a backward and cleared gradients go by without a step. Or an optimizer never steps, and another steps in its turn: after a backward that added nothing to the gradients that it had used. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
 why = "Everything looks busy and nothing learns."
 not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer. An optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
@@ -197,5 +202,39 @@ JOIN idle d ON d.rank = u.rank
 WHERE u.steps >= $never
   AND u.steps >= $turns * (SELECT count(*) FROM iterations i WHERE i.rank = u.rank AND i.stepped)
   AND EXISTS (FROM turns t WHERE t.rank = u.rank AND t.steps >= $never)
+-- detector: another_took_its_turn
+WITH used AS (
+    SELECT *, lag(grad_norm) OVER w AS before, lag(stepped) OVER w AS stepped_before FROM steps
+    WHERE optimizer_id IS NOT NULL
+    WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
+), again AS (
+    -- its gradients are what its last step has used
+    SELECT rank, step, optimizer_id, microbatches, min(step) OVER (PARTITION BY rank, optimizer_id) AS first
+    FROM used
+    WHERE stepped AND stepped_before AND before > 0 AND isfinite(before)
+      AND abs(carried_grad_norm - before) <= $rounding * before
+      AND abs(grad_norm - before) <= $rounding * before
+), reached AS (
+    -- optimizers that never step, where gradients arrive at the outputs of modules that they hold
+    SELECT DISTINCT p.rank, p.optimizer_id, s.step
+    FROM parameters p
+    JOIN tensors t ON t.rank = p.rank AND t.module_id = p.module_id AND t.kind = 'activation_gradient'
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.sum_sq > 0
+    SEMI JOIN again a ON a.rank = s.rank AND a.step = s.step AND a.microbatches > 0
+    WHERE p.optimizer_id IS NOT NULL
+      AND (p.rank, p.optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM turns)
+), turned AS (
+    -- and a backward has run since
+    SELECT a.rank, a.optimizer_id AS other, r.optimizer_id, min(a.first) AS step, count(*) AS steps,
+        sum(a.microbatches) AS passes
+    FROM again a JOIN reached r ON r.rank = a.rank AND r.step = a.step
+    WHERE a.microbatches > 0
+    GROUP BY a.rank, a.optimizer_id, r.optimizer_id HAVING count(*) >= $together
+)
+SELECT u.rank, u.step, u.optimizer_id, u.other, u.steps, u.passes, 0.0 AS value, count(*) AS held,
+    arg_min(p.model, p.call_order) AS model, arg_min(p.tensor, (p.call_order, p.tensor_id)) AS tensor,
+    'another_took_its_turn' AS what_
+FROM turned u JOIN parameters p ON p.rank = u.rank AND p.optimizer_id = u.optimizer_id
+GROUP BY ALL
 -- together
 ORDER BY step, rank

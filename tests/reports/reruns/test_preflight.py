@@ -15,10 +15,11 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import speaking
 from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight, _missing
 from firstfault.reports.reruns.preflight import preflight as whole_preflight
-from firstfault.reports.reruns.preflight_facts import cost, determinism, resume
+from firstfault.reports.reruns.preflight_facts import cost, data, determinism, resume
 from firstfault.reports.reruns.preflight_page import draw, render_preflight
 from firstfault.reports.reruns.probe_words import SENTENCES, probe_sentence
 from firstfault.reports.reruns.rerun_script import Script, probe, record
+from firstfault.schemas import Phase
 from firstfault.schemas.files.probe_report import Picture, ProbePlan, ProbeResult, read_report
 
 ROOT = Path(firstfault.__file__).parent
@@ -284,6 +285,8 @@ def test_steps_that_wait_for_their_data_are_doubted(tmp_path, seconds, doubted):
         ("abc", 10**9, False, "passed", "5 of them in 50 steps take 5 MB"),
         ("abc", 10**6, True, "passed", "if none is removed"),
         ("aaa", 10**6, False, "passed", "A checkpoint takes 1 MB."),
+        (["az", "bz", "cz"], 10**6, False, "doubtful", "5 of them in 50 steps take 5 MB"),
+        (["az", "z", "z"], 10**6, False, "passed", "A checkpoint takes 1 MB."),
     ],
 )
 def test_checkpoints_to_come_are_held_against_the_free_disk(
@@ -292,8 +295,9 @@ def test_checkpoints_to_come_are_held_against_the_free_disk(
     run = run_folder()
     for step in range(30):
         run.step(step, loss=1.0)
-    for i, path in enumerate(paths):
-        run.add("checkpoints", step=10 * i + 9, action="saved", path=path, bytes=10**6)
+    for i, saved in enumerate(paths):
+        for path in saved:
+            run.add("checkpoints", step=10 * i + 9, action="saved", path=path, bytes=10**6)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     read = ProbeResult(
         probe="run-length", outcome="passed", code="run-length", values={"steps": 50, "removes": removes}
@@ -302,6 +306,22 @@ def test_checkpoints_to_come_are_held_against_the_free_disk(
         found = {name: (outcome, words) for _, name, outcome, words in cost(trace, None, read)}
     assert found["checkpoints"][0] == outcome
     assert said in found["checkpoints"][1]
+
+
+@pytest.mark.parametrize(("second", "outcome"), [("a0", "doubtful"), ("a1", None)])
+def test_workers_that_begin_each_epoch_alike_are_a_question_before_a_long_run(run_folder, second, outcome):
+    run = run_folder()
+    for step in range(16):
+        run.step(step, loss=1.0)
+        place = {"loader_id": 0, "epoch": step // 8, "batch_index": step % 8}
+        run.add("batches", step=step, seq=1, phase=int(Phase.DATA), field="0", shape=[8, 4], fingerprint=step, **place)
+    for epoch, before in enumerate(["a0", second]):
+        fact = {"loader_id": 0, "epoch": epoch, "worker": 0, "samples": 8, "generator": "numpy.random"}
+        detail = json.dumps(fact | {"before": before, "after": "b" + before})
+        run.add("events", step=8 * epoch, event="worker-randomness", message="-", detail=detail)
+    with Trace(run.write()) as trace:
+        found = {name: outcome for _, name, outcome, _ in data(trace, diagnose(trace))}
+    assert found.get("identical-worker-randomness") == outcome
 
 
 ENDLESS = """\
