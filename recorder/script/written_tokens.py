@@ -158,7 +158,7 @@ def _places_read(function: ast.FunctionDef) -> Iterator[int]:
             case _:
                 continue
         inner = [n for part in index for n in ast.walk(part)]
-        if any(isinstance(n, ast.Name) and n.id in found or _finds_place(n, embedded) for n in inner):
+        if any((isinstance(n, ast.Name) and n.id in found) or _finds_place(n, embedded) for n in inner):
             yield line
 
 
@@ -166,13 +166,16 @@ def _finds_place(node: ast.AST, embedded: set[str]) -> bool:
     """Whether an expression is the place of the largest number among tokens, or of the end."""
     for call in ast.walk(node):
         match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="argmax" | "nonzero" | "where"), args=[of, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch"), attr="argmax" | "nonzero" | "where" as how),
+                args=[of, *_],
+            ):
                 pass
-            case ast.Call(func=ast.Attribute(value=of, attr="argmax" | "nonzero")):
+            case ast.Call(func=ast.Attribute(value=of, attr="argmax" | "nonzero" as how)):
                 pass
             case _:
                 continue
-        if isinstance(of, ast.Name) and of.id in embedded and call.func.attr == "argmax":
+        if isinstance(of, ast.Name) and of.id in embedded and how == "argmax":
             return True
         if any(isinstance(n, ast.Compare) and _uses_end(n) for n in ast.walk(of)):
             return True

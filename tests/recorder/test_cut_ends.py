@@ -5,7 +5,7 @@ import torch
 from firstfault.recorder.probes.cut_ends import ends_cut
 from firstfault.recorder.script.written_tokens import end_place_read
 
-WORDS = "a small red cross in the upper left part of this old photo".split()
+WORDS = ["a", "small", "red", "cross", "in", "the", "upper", "left", "part", "of", "this", "old", "photo"]
 CLIP = """
 def forward(self, text):
     x = self.blocks(self.token(text))
@@ -114,7 +114,10 @@ def test_an_end_that_is_also_padding_says_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("body", "read"),
     [
-        ("    x = self.emb(ids)\n    at = (ids == self.eos_id).int().argmax(-1)\n    return x[torch.arange(2), at]\n", 4),
+        (
+            "    x = self.emb(ids)\n    at = (ids == self.eos_id).int().argmax(-1)\n    return x[torch.arange(2), at]\n",
+            4,
+        ),
         ("    x = self.emb(ids)\n    return x.gather(1, ids.argmax(-1)[:, None, None])\n", 3),
         ("    x = self.emb(ids)\n    return x[torch.arange(2), torch.argmax(ids, -1)]\n", 3),
         ("    best = self.head(self.emb(ids)).argmax(-1)\n    return best\n", None),
