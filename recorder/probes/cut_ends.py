@@ -20,6 +20,7 @@ from .random_states import random_states, set_random_states
 from .special_tokens import is_special, named_numbers
 from .tokenizers import vocabulary_of
 from .trial import result
+from .vocabularies import words_held
 
 NAME = "tokenizer-end"
 _LARGEST = 2048
@@ -33,7 +34,7 @@ Encode = Callable[[list[str]], list[list[int]]]
 
 def ends_cut(tokenizer: Any, batch: Iterable[Tensor], files: Iterable[str]) -> list[ProbeResult]:
     """What cuts the end off texts of the batch, by the tokenizer's own encoders on texts of its own words."""
-    words = vocabulary_of(tokenizer) or {}
+    words = vocabulary_of(tokenizer) or words_held(tokenizer)
     numbers = named_numbers(tokenizer, words)
     end, pad = numbers.get("eos"), numbers.get("pad")
     if end is None or pad is None or end == pad:

@@ -1,9 +1,13 @@
 """Tokenizers that cut the end off long texts: tried on texts of their own words, where rows of the batch lack it too."""
 
+from collections import Counter
+
 import pytest
 import torch
 from firstfault.recorder.probes.cut_ends import ends_cut
+from firstfault.recorder.probes.vocabularies import find_encoder
 from firstfault.recorder.script.written_tokens import end_place_read
+from torch import nn
 
 WORDS = ["a", "small", "red", "cross", "in", "the", "upper", "left", "part", "of", "this", "old", "photo"]
 CLIP = """
@@ -98,6 +102,32 @@ def test_an_end_that_is_cut_off_at_the_width_matters_where_its_place_is_read(tmp
 def test_a_width_without_room_for_special_tokens_is_doubted_and_a_limit_is_not(tmp_path, options, code):
     tokenizer = Residues(**options)
     assert judged(tmp_path, tokenizer, tokenizer.batch_encode(["ACDK", "ACDKLLMNP"])) == code
+
+
+class Plain:
+    """No ``decode``, and the vocabulary by a name of its own."""
+
+    pad_id, eos_id = 0, 1
+
+    def __init__(self, room=0):
+        self.char_ids = {c: i for i, c in enumerate("ABCDEFGHIJKL", 2)}
+        self.room = room
+
+    def encode_all(self, texts):
+        width = max(map(len, texts)) + self.room
+        rows = [([self.char_ids[c] for c in text] + [self.eos_id])[:width] for text in texts]
+        return {"input_ids": [row + [self.pad_id] * (width - len(row)) for row in rows], "width": width}
+
+
+@pytest.mark.parametrize(("room", "code"), [(0, ["end-cut-off-longest"]), (1, [])])
+def test_an_encoder_without_decode_is_found_in_an_object_of_the_script(tmp_path, room, code):
+    tokenizer = Plain(room)
+    holder = Residues()
+    holder.parts, holder.vocab = tokenizer, {}
+    assert find_encoder([{"n": 1, "model": nn.Linear(2, 2), "holder": holder}]) is tokenizer
+    assert find_encoder([{"vocab": tokenizer.char_ids, "counts": Counter(WORDS)}]) is None
+    batch = torch.tensor(tokenizer.encode_all(["ABC", "ABCDEF"])["input_ids"])
+    assert judged(tmp_path, tokenizer, batch) == code
 
 
 def test_inputs_without_their_last_token_are_no_cut_texts(tmp_path):
