@@ -17,7 +17,7 @@ _ROUNDING = 1e-4
 
 
 def samples(setting: Setting) -> Probe:
-    """Change one sample of the batch: only its own outputs may change."""
+    """Change one sample of the batch: only its own outputs may change, and those of its pairs with others."""
     name = "dependence-sample"
     base, nudge = yield from _where_samples_differ(setting, evaluating=True)
     size = _samples_of(base, setting)
@@ -46,7 +46,7 @@ def samples(setting: Setting) -> Probe:
         return untried(name, "not-repeatable")
     if not setting.one_model and torch.equal(output, seen.outputs[0]):
         return untried(name, "other-model")
-    same = _equal(output, seen.outputs[0]).movedim(out_dim, 0).reshape(size, -1).all(1)
+    same = _unchanged(output, seen.outputs[0], out_dim, chosen)
     others = [i for i in range(size) if i != chosen and not bool(same[i])]
     if others:
         return result(name, "failed", "sample-leaks", changed=chosen, others=len(others), samples=size)
@@ -224,6 +224,15 @@ def _samples_of(seen: Seen, setting: Setting) -> int | None:
 def _dim_of(tensor: Tensor, size: int) -> int | None:
     """The dimension of the samples: the first of that size; None where two may be meant or there is none."""
     return next((i for i, n in enumerate(tensor.shape[:2]) if n == size), None)
+
+
+def _unchanged(before: Tensor, after: Tensor, dim: int, chosen: int) -> Tensor:
+    """Whether the outputs of each sample stayed. Those of pairs of samples, as of each image and each text, are of both."""
+    equal = _equal(before, after)
+    size = equal.shape[dim]
+    if equal.shape == (size, size):
+        equal[torch.arange(size) != chosen, chosen] = True
+    return equal.movedim(dim, 0).reshape(size, -1).all(1)
 
 
 def _change_one(tensor: Tensor, dim: int, chosen: int) -> None:

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from ...schemas.files.probe_report import Picture, ProbeResult
+from .cut_ends import ends_cut
 from .ends_learnt import Targets, ends_learnt
 from .special_tokens import named_numbers, special_tokens
 from .tokenizers import consistent, padding_in_text, round_trip, vocabulary_of
 from .trial import result, untried
-from .vocabularies import find_vocabularies, judge_vocabularies, script_files, script_variables
+from .vocabularies import find_encoder, find_vocabularies, judge_vocabularies, script_files, script_variables
 
 _MOST_TEXTS = 4
 
@@ -138,7 +139,10 @@ def _of_the_script(used: Any, batch: list[Tensor], models: Iterable[nn.Module], 
         known = [named_numbers(used, vocabulary_of(used) or {})] if used is not None else []
         known += [named_numbers(None, w) for w in words]
         known += [named_numbers(SimpleNamespace(**scope), words[0] if words else {}) for scope in variables]
+        encoder = used if used is not None else find_encoder(variables)
+        cut = ends_cut(encoder, [*batch], files) if encoder is not None else []
         return [
+            *cut,
             *judge_vocabularies(vocabularies, files, batch, models),
             *ends_learnt(known, batch, targets, files),
         ]

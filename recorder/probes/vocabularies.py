@@ -58,6 +58,32 @@ def find_vocabularies(variables: Iterable[dict[str, Any]]) -> list[Vocabulary]:
     return found
 
 
+def find_encoder(variables: Iterable[dict[str, Any]]) -> Any:
+    """The first object of the script's own classes that encodes by a vocabulary of its own, ``decode`` or not."""
+    for scope in variables:
+        for name, value in scope.items():
+            if isinstance(value, DataLoader) or (_of_the_script(value) and not isinstance(value, nn.Module)):
+                for _, inner in [(name, value), *_parts(name, value)]:
+                    if _encodes(inner):
+                        return inner
+    return None
+
+
+def _encodes(value: Any) -> bool:
+    if isinstance(value, nn.Module | type) or not _of_the_script(value):
+        return False
+    with contextlib.suppress(Exception):  # of a stranger's class
+        encodes = callable(value) or any("encode" in n or "tokeni" in n for n in vars(type(value)))
+        return encodes and bool(words_held(value))
+    return False
+
+
+def words_held(value: Any) -> dict[str, int]:
+    """The first mapping from words to numbers among the attributes of an object; empty where it has none."""
+    held = getattr(value, "__dict__", {}).values()
+    return next((words for words in held if isinstance(words, dict) and _numbers_words(words)), {})
+
+
 def script_variables() -> list[dict[str, Any]]:
     """Variables of the script's functions in progress, the innermost first, and of its main module."""
     found: list[dict[str, Any]] = []

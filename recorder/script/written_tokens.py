@@ -127,3 +127,56 @@ def _words_of(node: ast.AST) -> Iterator[str]:
             yield word
         case _:
             pass
+
+
+@cache
+def end_place_read(file: str) -> int | None:
+    """The first line that takes what stands at the place of a text's end: an index found among the tokens, by ``argmax`` of the
+    numbers that are embedded or by comparison with the end."""
+    tree = _parsed(file)
+    functions = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    return min((line for function in functions for line in _places_read(function)), default=None)
+
+
+def _places_read(function: ast.FunctionDef) -> Iterator[int]:
+    nodes = list(ast.walk(function))
+    arguments = {a.arg for a in function.args.args}
+    embedded = {a.id for n in nodes if isinstance(n, ast.Call) for a in n.args if isinstance(a, ast.Name)} & arguments
+    found = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and _finds_place(node.value, embedded)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        match node:
+            case ast.Subscript(slice=ast.Tuple(elts=[_, *_] as index), ctx=ast.Load(), lineno=line):
+                pass
+            case ast.Call(func=ast.Attribute(attr="gather" | "take_along_dim"), args=[_, *_] as index, lineno=line):
+                pass
+            case _:
+                continue
+        inner = [n for part in index for n in ast.walk(part)]
+        if any((isinstance(n, ast.Name) and n.id in found) or _finds_place(n, embedded) for n in inner):
+            yield line
+
+
+def _finds_place(node: ast.AST, embedded: set[str]) -> bool:
+    """Whether an expression is the place of the largest number among tokens, or of the end."""
+    for call in ast.walk(node):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch"), attr="argmax" | "nonzero" | "where" as how),
+                args=[of, *_],
+            ):
+                pass
+            case ast.Call(func=ast.Attribute(value=of, attr="argmax" | "nonzero" as how)):
+                pass
+            case _:
+                continue
+        if isinstance(of, ast.Name) and of.id in embedded and how == "argmax":
+            return True
+        if any(isinstance(n, ast.Compare) and _uses_end(n) for n in ast.walk(of)):
+            return True
+    return False

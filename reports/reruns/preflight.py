@@ -63,6 +63,7 @@ AREA_OF = {
     "tokenizer-round-trip": "tokenizer",
     "tokenizer-padding": "tokenizer",
     "tokenizer-special": "tokenizer",
+    "tokenizer-end": "tokenizer",
     "pad-is-eos": "tokenizer",
     "vocabulary": "tokenizer",
 }

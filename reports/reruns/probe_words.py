@@ -361,6 +361,16 @@ SENTENCES: dict[str, _Words] = {
         " the model never learns to stop. Append it to each text.",
         **v,
     ),
+    "end-cut-off-longest": lambda v: say(
+        "{encoder} ends a text with {number}, but not the longest text of a batch: its last tokens are cut off. {rows} of"
+        " {samples} rows of the first batch are full and hold no end. Leave room for the special tokens in the width.",
+        **v,
+    ),
+    "end-cut-where-read": lambda v: say(
+        "{encoder} ends short texts with {number}, and texts that it cuts to {width} tokens without. {place} looks for the place"
+        " of the end. {rows} of {samples} rows of the first batch hold none. Make the last token of a cut text the end.",
+        **v,
+    ),
     "special-tokens": lambda v: say("{count} special tokens have their own numbers.", **v),
     "padding-apart": lambda v: say("No token of {texts} texts has the number that is kept at zero for padding.", **v),
     "tokenizer-returns": lambda v: say("Decoding gives {texts} encoded texts back.", **v),

@@ -110,6 +110,20 @@ def test_a_forgotten_batch_first_lets_samples_see_each_other(batch_first, code):
     assert found.code == code
 
 
+@pytest.mark.parametrize(("mixes", "code"), [(False, "sample-alone"), (True, "sample-leaks")])
+def test_outputs_of_pairs_of_samples_are_of_both(mixes, code):
+    class Pairs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(5, 4), nn.Linear(5, 4)
+
+        def forward(self, x):
+            y = self.other(x)
+            return self.one(x) @ (y - y.mean(0) if mixes else y).T
+
+    assert probes.samples_alone(bench(Pairs(), (torch.randn(12, 5), torch.arange(12)))).code == code
+
+
 def test_batch_norm_is_no_leak_because_outputs_are_compared_in_eval_mode():
     model = nn.Sequential(nn.Linear(6, 32), nn.BatchNorm1d(32), nn.Linear(32, 3))
     assert probes.samples_alone(bench(model)).code == "sample-alone"
