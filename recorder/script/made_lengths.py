@@ -14,11 +14,14 @@ from typing import Any, cast
 
 import torch
 
-from .frame_source import tree_of
+from .frame_source import LoopNode, enclosing, tree_of
 from .plain_values import UnknownError, length, names, number, value
-from .source_nodes import inside
+from .source_nodes import dotted, inside
 
 _SAME_LENGTH = frozenset({"tolist", "to", "cpu", "cuda", "numpy", "clone"})
+_GROWS = frozenset(
+    {"append", "appendleft", "extend", "insert", "add", "push", "store", "put", "pop", "popleft", "remove", "clear"}
+)
 _LARGEST = 10**9
 _WRAPPERS = frozenset({"enumerate", "tqdm", "trange", "list", "iter"})
 
@@ -31,6 +34,13 @@ class _Called:
     f_globals: dict[str, Any]
     f_code: CodeType
     f_lineno: int
+
+
+def grown(frame: FrameType) -> set[str]:
+    """What the loops around the current line put something into, or take it out of, as a memory of what was played."""
+    loops = (n for n in enclosing(frame)[1] if isinstance(n, LoopNode))
+    calls = (n.func for loop in loops for n in ast.walk(loop) if isinstance(n, ast.Call))
+    return {dotted(f.value) for f in calls if isinstance(f, ast.Attribute) and f.attr in _GROWS} - {""}
 
 
 def rests_in_order(node: ast.expr, frame: FrameType) -> ast.expr:

@@ -20,7 +20,7 @@ import torch
 from .frame_source import LoopNode, Scope, assigned, call_at, enclosing, targets_around, tree_of
 from .frames import is_ours, is_users
 from .loop_bounds import Bound, bound_of, moves, note_raises, taken_apart, truth
-from .made_lengths import made_anew, of_generator, same_count
+from .made_lengths import grown, made_anew, of_generator, same_count
 from .plain_values import UnknownError, length, names, number, value
 from .source_nodes import dotted, inside
 
@@ -220,6 +220,8 @@ class _Owed:
     def rest_on(self, node: ast.AST, frame: FrameType, changed: set[str]) -> None:
         """A length rests on an expression in this frame."""
         code = frame.f_code
+        if not grown(frame).isdisjoint(dotted(n) for n in ast.walk(node)):
+            raise UnknownError
         for name in names(node, frame):
             if name in changed:  # a new order of as many
                 parts = made_anew(name, enclosing(frame)[0], frame)

@@ -156,6 +156,10 @@ UNKNOWN = [
     BATCHES + "for epoch in range(9):\n    for b in fewer([0] * 80, 8):\n        optimizer.step()",
     BATCHES + "for epoch in range(1, 9):\n    for b in ranged([0] * 80, epoch):\n        optimizer.step()",
     "for epoch in range(1, 9):\n    order = torch.randperm(8 * epoch)\n    for b in order.split(4):\n        optimizer.step()",
+    (
+        "memory = [0] * 80\nfor e in range(9):\n    memory.append(e)\n    order = torch.randperm(len(memory))\n"
+        "    for b in order.split(4):\n        optimizer.step()"
+    ),
     "for e in range(9):\n    o = torch.randperm(80)\n    o = o[o > e]\n    for b in o.split(4):\n        optimizer.step()",
     (
         "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
