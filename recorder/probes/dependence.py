@@ -5,6 +5,7 @@ what was changed. This is the probe by which Karpathy's "recipe for training neu
 """
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -58,35 +59,36 @@ def samples(setting: Setting) -> Probe:
 
 
 def future_tokens(setting: Setting) -> Probe:
-    """Where the targets are the inputs moved by one, change the second half of the tokens: outputs before it must stay."""
+    """Where the targets are the inputs moved by one, change the second half of the input: outputs before it must stay."""
     name = "dependence-future"
     base, nudge = yield from _where_samples_differ(setting, evaluating=True)
-    tokens = _language_model_input(base, setting)
-    if tokens is None:
+    read = _language_model_input(base, setting) or moved_signal(base, setting)
+    if read is None:
         return untried(name, "no-language-model")
-    index, length = tokens
-    output = next((o for o in base.outputs if o.dim() >= 3 and o.shape[1] == length), None)
-    if output is None:
+    size, length = base.inputs[read.index].shape[0], read.length
+    place = next((i for i, o in enumerate(base.outputs) if _by_time(o, size, read, base) is not None), None)
+    if place is None:
         return untried(name, "no-outputs-by-token", shape=[list(o.shape) for o in base.outputs][:1])
+    output = base.outputs[place]
     again = yield Trial(evaluating=True, keep_outputs=True, nudge=nudge)
-    place = next(i for i, o in enumerate(base.outputs) if o is output)
     if len(again.outputs) <= place or not _equal(output, again.outputs[place]).all():
         return untried(name, "not-repeatable")
     cut = length // 2
 
     def edit(tensors: list[Tensor]) -> None:
-        later = tensors[index][:, cut:]
-        later.copy_(
-            later.roll(1, 0) if later.shape[0] > 1 and not torch.equal(later, later.roll(1, 0)) else later.flip(1)
-        )
+        later = tensors[read.index].narrow(read.time, cut, length - cut)
+        other = later.roll(1, 0)
+        later.copy_(other if later.shape[0] > 1 and not torch.equal(later, other) else later.flip(read.time))
 
     seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit, nudge=nudge)
     if not setting.one_model and torch.equal(output, seen.outputs[place]):
         return untried(name, "other-model")
-    same = _equal(output, seen.outputs[place])[:, :cut].flatten(2).all(2)
-    if not bool(same.all()):
-        first = int((~same).any(0).nonzero()[0])
-        return result(name, "failed", "future-leaks", first=first, cut=cut, length=length)
+    same = _by_time(_equal(output, seen.outputs[place]), size, read, base)
+    if same is None or len(seen.outputs) <= place or seen.outputs[place].shape != output.shape:
+        return untried(name, "not-repeatable")
+    changed = ~same[:cut].reshape(cut, -1).all(1)
+    if bool(changed.any()):
+        return result(name, "failed", "future-leaks", first=int(changed.nonzero()[0]), cut=cut, length=length)
     return result(name, "passed", "future-hidden", cut=cut, length=length)
 
 
@@ -217,7 +219,7 @@ def _all_one(output: Tensor) -> bool:
 def _samples_of(seen: Seen, setting: Setting) -> int | None:
     """How many samples are in the batch: known of a DataLoader, and of a language model by its moved targets."""
     if setting.batch_size is None and (tokens := _language_model_input(seen, setting)) is not None:
-        return seen.inputs[tokens[0]].shape[0]
+        return seen.inputs[tokens.index].shape[0]
     return setting.batch_size
 
 
@@ -252,21 +254,105 @@ def _equal(a: Tensor, b: Tensor) -> Tensor:
     return close | (a == b) | (a.isnan() & b.isnan())
 
 
-def _language_model_input(seen: Seen, setting: Setting) -> tuple[int, int] | None:
-    """Index and length of an input whose targets are its own tokens, moved by one; or the same, which the model moves."""
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """An input whose targets are its own values, moved by one."""
+
+    index: int
+    time: int
+    """Its dimension of time; samples are in the first."""
+    length: int
+    goal: Tensor
+    values: bool = False
+    """Whether these are measured values, not classes."""
+
+
+def _language_model_input(seen: Seen, setting: Setting) -> Sequence | None:
+    """An input whose targets are its own tokens, moved by one; or the same, which the model moves."""
     goals = [t for t in [*setting.targets, *seen.targets, *seen.inputs] if not t.is_floating_point() and t.dim() <= 2]
     for i, tokens in enumerate(seen.inputs):
         if tokens.is_floating_point() or tokens.dim() != 2 or tokens.shape[1] < 4 or int(tokens.max()) < 2:
             continue
         for goal in goals:
-            if goal is tokens or goal.numel() != tokens.numel():
-                continue
-            shaped = goal.reshape(tokens.shape)
-            counted = shaped[:, :-1] >= 0
-            moved = (shaped[:, :-1] == tokens[:, 1:]) | ~counted
-            if int(counted.sum()) >= 4 and float(moved.float().mean()) > 0.99 and len(torch.unique(tokens)) > 2:
-                return i, tokens.shape[1]
+            if goal is not tokens and _next_tokens(tokens, goal):
+                return Sequence(i, 1, tokens.shape[1], goal)
     return None
+
+
+def _next_tokens(tokens: Tensor, goal: Tensor) -> bool:
+    if goal.numel() != tokens.numel():
+        return False
+    shaped = goal.reshape(tokens.shape)
+    counted = shaped[:, :-1] >= 0
+    moved = (shaped[:, :-1] == tokens[:, 1:]) | ~counted
+    return int(counted.sum()) >= 4 and float(moved.float().mean()) > 0.99 and len(torch.unique(tokens)) > 2
+
+
+_LEVELS = 8
+"""Different values from which a signal's next one is no chance. Convention of this probe."""
+
+
+def moved_signal(seen: Seen, setting: Setting) -> Sequence | None:
+    """An input of one-hot rows or of one channel whose targets are the same signal, moved by one."""
+    goals = [t for t in [*setting.targets, *seen.targets] if t.dim()]
+    for i, x in enumerate(seen.inputs):
+        if not x.is_floating_point() or x.dim() not in (2, 3) or x.shape[0] < 1:
+            continue
+        for time in range(1, x.dim()):
+            length, other = x.shape[time], x.shape[3 - time] if x.dim() == 3 else 1
+            if length < _LEVELS:
+                continue
+            one_hot = other > 2 and bool(((x == 0) | (x == 1)).all()) and bool((x.sum(3 - time) == 1).all())
+            if one_hot:
+                signal = x.argmax(3 - time)
+            elif other == 1:
+                signal = x.reshape(x.shape[0], length)
+            else:
+                continue
+            for goal in goals:
+                if one_hot and not goal.is_floating_point() and _next_tokens(signal, goal):
+                    return Sequence(i, time, length, goal)
+                if not one_hot and _next_values(signal, goal):
+                    return Sequence(i, time, length, goal, values=True)
+    return None
+
+
+def _next_values(signal: Tensor, goal: Tensor) -> bool:
+    """Whether targets are the next values of a signal that moves, or their classes in the same order. Of a circle, whose
+    last target is the first value, the dimension may be space."""
+    if goal.numel() != signal.numel() or len(torch.unique(signal)) < _LEVELS:
+        return False
+    shaped = goal.reshape(signal.shape)
+    if goal.is_floating_point():
+        moved, still = shaped[:, :-1] == signal[:, 1:], shaped == signal
+        circle = torch.equal(shaped[:, -1], signal[:, 0])
+        return float(moved.float().mean()) > 0.99 and float(still.float().mean()) < 0.5 and not circle
+    moved_by_one, as_it_is = _in_order(signal[:, 1:], shaped[:, :-1]), _in_order(signal, shaped)
+    return len(torch.unique(goal)) >= _LEVELS and moved_by_one > 0.99 and as_it_is < 0.9
+
+
+def _in_order(values: Tensor, classes: Tensor) -> float:
+    """Share of neighbours among the values, sorted, whose classes do not fall."""
+    ranked = classes.reshape(-1)[values.reshape(-1).argsort()]
+    return float((ranked[1:] >= ranked[:-1]).float().mean())
+
+
+def _by_time(output: Tensor, samples: int, read: Sequence, seen: Seen) -> Tensor | None:
+    """An output with time in its first dimension; None where another may be time too, or none is."""
+    length = read.length
+    if output.dim() == 2 and output.shape == (samples * length, output.shape[1]) and output.shape[1] > 1:
+        # samples come first in flat outputs where they do in the loss's own flat targets
+        flat = any(t.dim() == 1 and torch.equal(t, read.goal.reshape(-1)) for t in seen.targets)
+        return output.reshape(samples, length, -1).movedim(1, 0) if flat else None
+    if output.dim() < (2 if read.values else 3):
+        return None
+    if output.shape[0] == samples:
+        times = [i for i, n in enumerate(output.shape) if i and n == length]
+        if times == [1, 2] and output.dim() == 3 and any(t.dim() == 1 for t in seen.targets):
+            times = [1]  # classes are last where the loss takes flat targets
+    else:
+        times = [i for i, n in enumerate(output.shape) if n == length] if samples in output.shape else []
+    return output.movedim(times[0], 0) if len(times) == 1 else None
 
 
 ALL: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ...schemas.files.probe_report import ProbeResult
+from .schedule_ends import outlasts, waves
 from .trial import result, untried
 
 _MOST = 200_000
@@ -83,6 +84,10 @@ def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, e
     found = _far_below(_judged(name, kind, rates, own, known=known and not _restarts(scheduler)), scheduler)
     if known and found.outcome == "passed":
         found = _cut(found, scheduler)
+    if known and own is None and found.outcome == "passed":
+        found = waves(found, scheduler, rates)
+    if known and found.outcome == "passed" and not _restarts(scheduler):
+        found = outlasts(found, scheduler, made, rates)
     over = (
         _soon_over(found, rates, own, epoch)
         if by_step and not known and rates[found.values["peak_step"]] > 0

@@ -123,6 +123,8 @@ def length_of(found: Any) -> float:
         if found.dim() == 0:
             raise UnknownError
         return found.shape[0]
+    if (type(found).__module__, type(found).__name__) == ("numpy", "ndarray") and found.ndim:
+        return found.shape[0]
     if _is_progress(type(found)):
         return length_of(vars(found).get("iterable"))
     streams = isinstance(found, IterableDataset) or isinstance(getattr(found, "dataset", None), IterableDataset)

@@ -20,6 +20,7 @@ import torch
 from .frame_source import LoopNode, Scope, assigned, call_at, enclosing, targets_around, tree_of
 from .frames import is_ours, is_users
 from .loop_bounds import Bound, bound_of, moves, note_raises, taken_apart, truth
+from .made_lengths import grown, made_anew, of_generator, same_count
 from .plain_values import UnknownError, length, names, number, value
 from .source_nodes import dotted, inside
 
@@ -219,9 +220,15 @@ class _Owed:
     def rest_on(self, node: ast.AST, frame: FrameType, changed: set[str]) -> None:
         """A length rests on an expression in this frame."""
         code = frame.f_code
+        if not grown(frame).isdisjoint(dotted(n) for n in ast.walk(node)):
+            raise UnknownError
         for name in names(node, frame):
-            if name in changed:
-                raise UnknownError
+            if name in changed:  # a new order of as many
+                parts = made_anew(name, enclosing(frame)[0], frame)
+                same_count(parts, frame)
+                for part in parts:
+                    self.rest_on(part, frame, changed - {name})
+                continue
             if name in frame.f_locals and code.co_name != "<module>":
                 if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] or name in code.co_freevars:
                     held = frame.f_locals[name]
@@ -297,8 +304,9 @@ def _loop(node: LoopNode, frame: FrameType, owed: _Owed, outer: set[str]) -> Loo
         _while(node, frame, scope, changed)
     else:
         try:
-            scope.length = length(node.iter, frame)
-            owed.rest_on(node.iter, frame, outer | changed)
+            scope.length, rests = _length_of(node.iter, frame)
+            for part in rests:
+                owed.rest_on(part, frame, outer | changed)
         except UnknownError:
             scope.length = None
     for conditions, jump in _jumps(node.body, frame.f_lineno, []):
@@ -312,6 +320,14 @@ def _loop(node: LoopNode, frame: FrameType, owed: _Owed, outer: set[str]) -> Loo
         if isinstance(n, ast.Raise) and n.exc is not None and "Exit" in ast.unparse(n.exc):
             raise UnknownError
     return scope
+
+
+def _length_of(node: ast.expr, frame: FrameType) -> tuple[float, list[ast.expr]]:
+    """How many items a loop runs over, and on what that rests."""
+    try:
+        return length(node, frame), [node]
+    except UnknownError:
+        return of_generator(node, frame)
 
 
 def _while(node: ast.While, frame: FrameType, made: Loop, changed: set[str]) -> None:

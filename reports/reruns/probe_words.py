@@ -139,10 +139,11 @@ SENTENCES: dict[str, _Words] = {
         "Changing sample {changed} of {samples} changed no output: the input is not used.", **v
     ),
     "future-hidden": lambda v: say(
-        "Changing the tokens from {cut} of {length} on left all earlier outputs as they were.", **v
+        "Changing the input from place {cut} of {length} on left all earlier outputs as they were.", **v
     ),
     "future-leaks": lambda v: say(
-        "Changing the tokens from {cut} of {length} on changed outputs from {first} on: the model sees what it is to predict.",
+        "Changing the input from place {cut} of {length} on changed outputs from {first} on: the model sees what it is to"
+        " predict.",
         **v,
     ),
     "target-counts": lambda v: say("Exchanging the targets moved the loss from {before} to {after}.", **v),
@@ -261,6 +262,16 @@ SENTENCES: dict[str, _Words] = {
     "schedule-cut": lambda v: say(
         "{scheduler} is made for {made_for} steps, and the run ends after {steps}: the learning rate is still {last}. Give it the"
         " number of steps that the run makes.",
+        **v,
+    ),
+    "schedule-waves": lambda v: say(
+        "{scheduler}: the learning rate is lowest after {half} steps and rises again, {lows} times in {steps} steps. A cosine"
+        " does so beyond its end. Lay it over the steps that the run makes.",
+        **v,
+    ),
+    "schedule-outlasts": lambda v: say(
+        "{scheduler} is laid over {end} steps, and the run ends after {steps}: the learning rate is still {last} of {peak}. Lay"
+        " it over the steps that the run makes.",
         **v,
     ),
     "run-length": lambda v: say("The script's loops make {steps} optimizer steps.", **v),

@@ -93,6 +93,29 @@ def told(tmp_path, body, head=HEAD):
     return answer[0]
 
 
+BATCHES = """
+def batches(x, size, order):
+    for idx in order.split(size):
+        yield [x[i] for i in idx]
+def shuffled(x, size, gen):
+    order = torch.randperm(len(x), generator=gen) if gen is not None else torch.arange(len(x))
+    for idx in order.split(size):
+        yield idx
+def ranged(x, size):
+    n = len(x)
+    rows = torch.randperm(n)
+    for i in range(0, len(rows), size):
+        yield x[i:i + size]
+def some(x, size):
+    for i in range(0, len(x), size):
+        if i > 8:
+            yield x[i:i + size]
+def fewer(x, size):
+    for i in range(0, len(x), size):
+        if x[i] > 3:
+            return
+        yield x[i:i + size]
+"""
 KNOWN = {
     "for epoch in range(args.epochs):\n    for batch in loader:\n        optimizer.step()": 70,
     "for epoch in range(args.epochs):\n    train_epoch(loader)": 70,
@@ -114,10 +137,30 @@ KNOWN = {
     "        for idx in torch.randperm(len(x)).chunk(args.every):\n            optimizer.step()": 56,
     "def main():\n    for step in range(args.steps):\n        optimizer.step()\nif __name__ == '__main__':\n    main()": 500,
     "for fold in range(5):\n    made_here()\n    for epoch in range(args.epochs):\n        train_epoch(loader)": 70,
+    "for epoch in range(args.epochs):\n    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch))\n"
+    "    for i, idx in enumerate(order.split(args.batch)):\n        optimizer.step()": 70,
+    "epoch, step = 0, 0\nwhile epoch < args.epochs and step < 55:\n    order = torch.randperm(80)\n"
+    "    for idx in order.split(args.batch):\n        optimizer.step()\n        step += 1\n"
+    "        if step >= 55:\n            break\n    epoch += 1": 55,
+    "epoch, step = 0, 0\nwhile epoch < args.epochs and step < 500:\n    for b in loader:\n        optimizer.step()\n"
+    "        step += 1\n        if step >= 500:\n            break\n    epoch += 1": 70,
+    BATCHES + "for epoch in range(args.epochs):\n    order = torch.randperm(80)\n"
+    "    for i, b in enumerate(batches(data, args.batch, order)):\n        optimizer.step()": 70,
+    BATCHES + "for epoch in range(args.epochs):\n    for b in shuffled(range(33), 4, gen=None):\n        optimizer.step()": 63,
+    BATCHES + "for epoch in range(args.epochs):\n    for b in ranged(data, 4):\n        optimizer.step()": 140,
     "episode = 0\nwhile episode < 6:\n    episode += 1\n    for _ in range(3):\n        optimizer.step()": 18,
 }  # fmt: skip
 
 UNKNOWN = [
+    BATCHES + "for epoch in range(9):\n    for b in some(range(80), 8):\n        optimizer.step()",
+    BATCHES + "for epoch in range(9):\n    for b in fewer([0] * 80, 8):\n        optimizer.step()",
+    BATCHES + "for epoch in range(1, 9):\n    for b in ranged([0] * 80, epoch):\n        optimizer.step()",
+    "for epoch in range(1, 9):\n    order = torch.randperm(8 * epoch)\n    for b in order.split(4):\n        optimizer.step()",
+    (
+        "memory = [0] * 80\nfor e in range(9):\n    memory.append(e)\n    order = torch.randperm(len(memory))\n"
+        "    for b in order.split(4):\n        optimizer.step()"
+    ),
+    "for e in range(9):\n    o = torch.randperm(80)\n    o = o[o > e]\n    for b in o.split(4):\n        optimizer.step()",
     (
         "step = 0\nfor epoch in range(1000):\n    for b in loader:\n        optimizer.step()\n        step += 1\n"
         "        if step == args.steps:\n            raise SystemExit"

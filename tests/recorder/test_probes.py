@@ -138,6 +138,65 @@ def test_a_language_model_without_a_mask_sees_what_it_predicts(masked, code):
     assert probes.future_hidden(made).code == code
 
 
+class Dilated(nn.Module):
+    """Convolutions in time, as in WaveNet: of tokens, of one-hot rows or of values in one channel."""
+
+    def __init__(self, causal, reads, shape):
+        super().__init__()
+        self.causal, self.reads, self.shape = causal, reads, shape
+        self.embed = nn.Embedding(20, 8) if reads == "tokens" else nn.Conv1d(20 if reads == "one-hot" else 1, 8, 1)
+        self.conv, self.out = nn.Conv1d(8, 8, 3), nn.Conv1d(8, 20, 1)
+
+    def forward(self, x):
+        h = self.embed(x).transpose(1, 2) if self.reads == "tokens" else self.embed(x)
+        h = self.out(self.conv(F.pad(h, (2, 0) if self.causal else (1, 1))))
+        if self.shape == "flat":
+            return h.transpose(1, 2).reshape(-1, 20)
+        return h.permute(2, 0, 1) if self.shape == "time first" else h
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    ("reads", "shape"),
+    [
+        ("tokens", "time last"),
+        ("tokens", "flat"),
+        ("tokens", "time first"),
+        ("one-hot", "time last"),
+        ("values", "flat"),
+    ],
+)
+def test_the_future_is_looked_for_wherever_the_time_axis_is(causal, reads, shape):
+    torch.manual_seed(0)
+    levels = torch.randint(20, (5, 13))
+    x, goal = levels[:, :-1].clone(), levels[:, 1:].clone()
+    if reads == "one-hot":
+        x = F.one_hot(x, 20).transpose(1, 2).float()
+    elif reads == "values":
+        x = (x.unsqueeze(1) - 10) / 7
+
+    def loss(model, batch):
+        y = model(batch[0])
+        y = y.permute(1, 2, 0) if shape == "time first" else y
+        return F.cross_entropy(y, batch[1])
+
+    goal = goal.flatten() if shape == "flat" else goal
+    found = probes.future_hidden(bench(Dilated(causal, reads, shape), (x, goal), loss))
+    assert found.code == ("future-hidden" if causal else "future-leaks")
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_the_next_values_of_a_signal_are_told_from_a_field_that_wanders_in_a_circle(moved):
+    torch.manual_seed(0)
+    wave = torch.randn(4, 33)
+    batch = (wave[:, None, :-1].clone(), wave[:, None, 1:].clone())
+    if not moved:
+        batch = (wave[:, None].clone(), wave[:, None].roll(-1, 2))
+    model = nn.Conv1d(1, 1, 3, padding=1)
+    found = probes.future_hidden(bench(model, batch, lambda m, b: F.mse_loss(m(b[0]), b[1])))
+    assert found.code == ("future-leaks" if moved else "no-language-model")
+
+
 @pytest.mark.parametrize("used", [True, False])
 def test_a_head_of_zeros_is_no_ignored_input_and_hides_none(used):
     """Outputs that are all zero at the start depend on nothing yet; with other weights they do, or do not."""
@@ -342,6 +401,69 @@ def chained(optimizer, last):
 )
 def test_a_schedule_is_simulated_to_the_end(make, steps, code):
     assert probes.simulate(scheduled(make), steps).code == code
+
+
+def cosine(total, *, warmup=0, floor=0.0):
+    def multiplier(step):
+        if step < warmup:
+            return (step + 1) / warmup
+        return max(floor, 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))))
+
+    return multiplier
+
+
+def cosine_with_period(total):
+    return lambda step, period=total: 0.5 * (1 + math.cos(math.pi * step / period))
+
+
+def of_ten(_):
+    return lambda step: 0.5 * (1 + math.cos(math.pi * step / 100))
+
+
+def triangle(total_steps):
+    return lambda step, total_steps=total_steps: abs(1 - step / total_steps % 2)
+
+
+def damped(max_steps):
+    return lambda s: 0.5 * (1 + math.cos(math.pi * s / max_steps)) * math.exp(-s / max_steps)
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (cosine(100), "schedule-waves"),
+        (cosine(100, warmup=20, floor=0.01), "schedule-waves"),
+        (cosine(1000), "schedule-simulated"),
+        (cosine(1300), "schedule-simulated"),
+        (cosine(4000, warmup=40, floor=0.01), "schedule-outlasts"),
+        (lambda s, epochs=4000: max(0.0, 1 - s / epochs), "schedule-outlasts"),
+        (cosine_with_period(100), "schedule-simulated"),
+        (of_ten(100), "schedule-simulated"),
+        (triangle(100), "schedule-simulated"),
+        (damped(100), "schedule-simulated"),
+        (lambda s: max(0.01, 0.9995**s), "schedule-simulated"),
+        (lambda s: max(0.01, 1 / (1 + s / 1000)), "schedule-simulated"),
+        (lambda s: (1 + s / 500) ** -0.5, "schedule-simulated"),
+        (lambda s: min(1.0, s / 50), "schedule-simulated"),
+        (lambda s: 0.5 ** (s // 900), "schedule-simulated"),
+    ],
+)
+def test_a_schedule_that_ends_long_before_or_after_the_run_is_doubted(function, code):
+    made = scheduled(lambda o: torch.optim.lr_scheduler.LambdaLR(o, function))
+    assert probes.simulate(made, 1000).code == code
+
+
+def test_a_schedule_of_torch_that_is_made_for_a_much_longer_run_is_doubted():
+    kinds = torch.optim.lr_scheduler
+    for make, code in (
+        (lambda o: kinds.CosineAnnealingLR(o, 400), "schedule-outlasts"),
+        (lambda o: kinds.CosineAnnealingLR(o, 130), "schedule-simulated"),
+        (lambda o: kinds.CosineAnnealingWarmRestarts(o, 400), "schedule-simulated"),
+        (lambda o: kinds.MultiStepLR(o, [300, 500]), "schedule-simulated"),
+        (lambda o: kinds.ExponentialLR(o, 0.999), "schedule-simulated"),
+        (lambda o: kinds.LinearLR(o, 1.0, 0.01, total_iters=900), "schedule-outlasts"),
+    ):
+        assert probes.simulate(scheduled(make), 100).code == code
 
 
 def test_a_straight_line_that_nobody_has_bounded_ends_where_it_comes_to_zero():
