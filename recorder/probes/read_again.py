@@ -37,7 +37,7 @@ _SMALLEST = torch.finfo(torch.float32).tiny
 
 def judge(dataset: Any) -> ProbeResult | None:
     """Read samples, others, and the same samples again, with equal random numbers; None where torch's own code reads them."""
-    if isinstance(dataset, IterableDataset) or _only_torchs(dataset):
+    if isinstance(dataset, IterableDataset) or only_torchs(dataset):
         return None
     try:
         found = in_a_child(lambda: _look(dataset), _SECONDS, dataset)
@@ -47,11 +47,11 @@ def judge(dataset: Any) -> ProbeResult | None:
     return result(NAME, {"sample-changed": "doubtful", "sample-same": "passed"}.get(code, "untried"), code, **found)
 
 
-def _only_torchs(dataset: Any) -> bool:
+def only_torchs(dataset: Any) -> bool:
     while type(dataset) is Subset:
         dataset = dataset.dataset
     if type(dataset) is ConcatDataset:
-        return all(_only_torchs(d) for d in dataset.datasets)
+        return all(only_torchs(d) for d in dataset.datasets)
     return type(dataset) is TensorDataset
 
 

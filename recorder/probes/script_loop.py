@@ -33,6 +33,8 @@ from .bench import PROBES
 from .checkpoints_aside import CheckpointsAside
 from .ends_learnt import Targets
 from .first_batch import pictures
+from .flips import NAME as FLIPS
+from .flips import judge as judge_flips
 from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
@@ -223,6 +225,7 @@ class ScriptLoop:
             return
         self.datasets.append(dataset)
         self._judge(SAMPLE_AGAIN, lambda: judge_reading(dataset))
+        self._judge(FLIPS, lambda: judge_flips(dataset))
 
     def _judge(self, name: str, looks: Callable[[], ProbeResult | None]) -> None:
         """Add the result of a look that takes no trial."""

@@ -22,7 +22,8 @@ _MOST_UNKNOWN = 0.5
 """Share of unknown words from which nothing is left of a text."""
 _STEMS = {
     "pad": "pad", "bos": "bos", "sos": "bos", "start": "bos", "s": "bos", "go": "bos", "eos": "eos", "end": "eos", "stop": "eos",
-    "/s": "eos", "endoftext": "eos", "unk": "unk", "cls": "cls", "sep": "sep", "mask": "mask",
+    "startoftext": "bos", "begin_of_text": "bos", "sot": "bos", "/s": "eos", "endoftext": "eos", "end_of_text": "eos",
+    "eot": "eos", "unk": "unk", "cls": "cls", "sep": "sep", "mask": "mask",
 }  # fmt: skip
 """Spelling → what the token is for."""
 

@@ -32,6 +32,9 @@ _LONGEST_CALL = 120
 _MOST_ROWS = 2000
 """Rows of one process; a script that saves something at every step of a long run needs no more of them."""
 
+_MOST_MOVED = 4
+"""Files of which a move is followed: each is moved right after it is written."""
+
 _COUNTERS = re.compile(
     r"(global_?)?(step|iter(ation)?|update|batch)(s|_?(num|no|idx|count|number))?$|^(it|i)$", re.IGNORECASE
 )
@@ -60,6 +63,8 @@ class CheckpointWatch(Watch):
         self._taken = TakenStates()
         self._not_yet_used = NotYetUsed()
         self._captures = os.fspath(session.run / CAPTURES) + os.sep
+        self._written: dict[str, Row] = {}
+        """Files that were written last, by absolute path: one that is written beside is put in place by a move."""
 
     def listen(self, signals: Signals) -> None:
         """Weights are used from the first step on."""
@@ -70,6 +75,9 @@ class CheckpointWatch(Watch):
         self._wrap_file(patches, torch.serialization, "save", self._saved, also=[torch])
         self._wrap_file(patches, torch.serialization, "load", self._read, also=[torch])
         patches.after_import("safetensors.torch", functools.partial(self._safetensors, patches))
+        moved = self.guarded(self._moved)
+        for name in ("rename", "replace"):
+            patches.around(os, name, after=lambda _note, _result, *args, **kwargs: moved(args, kwargs))
         guarded = self.guarded
         patches.around(torch.optim.Optimizer, "load_state_dict", before=guarded(_rates), after=guarded(self._optimizer))
         patches.around(nn.Module, "load_state_dict", before=guarded(_before), after=guarded(self._weights))
@@ -131,6 +139,10 @@ class CheckpointWatch(Watch):
             row["bytes"] = os.path.getsize(path)  # noqa: PTH202
         if isinstance(content, nn.Module):
             row["keys"] = None
+        if path is not None and action == "saved":
+            while len(self._written) >= _MOST_MOVED:
+                del self._written[next(iter(self._written))]
+            self._written[os.path.abspath(path)] = row  # noqa: PTH100 — as the script spells it, links and all
         word = "written" if action == "saved" else "read"
         self.session.rows.event(
             f"checkpoint-{'saved' if action == 'saved' else 'loaded'}",
@@ -141,6 +153,16 @@ class CheckpointWatch(Watch):
                 if k in {"path", "bytes", "keys", "counter", "epoch", "state_step"} and v is not None
             },
         )
+
+    def _moved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The path of a file is where it comes to lie: who reads it looks for it there."""
+        source, target = (*args, kwargs.get("src"), kwargs.get("dst"))[:2]
+        if not isinstance(source, str | os.PathLike) or not isinstance(target, str | os.PathLike):
+            return
+        row = self._written.pop(os.path.abspath(os.fspath(source)), None)  # noqa: PTH100 — as above
+        if row is not None:
+            row["path"] = self.session.secrets.text(os.fspath(target))
+            self._written[os.path.abspath(os.fspath(target))] = row  # noqa: PTH100 — as above
 
     # -- state ------------------------------------------------------------------------------------------------------------
 

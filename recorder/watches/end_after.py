@@ -12,6 +12,9 @@ from ..session.patches import Patches
 from ..session.session import Session
 from ..session.watch import Watch
 
+_PATIENCE = 1.5
+"""Times the seconds given after which an iteration is not waited for."""
+
 
 class EndAfter(Watch):
     """Raises SystemExit(0) when a forward begins that is one too many; the script's own clean-up code sees it."""
@@ -42,9 +45,13 @@ class EndAfter(Watch):
                 return
             self._began = time.monotonic()
         done = session.position.step - session.attempt.first_step
-        late = done >= 1 and time.monotonic() - self._began >= self.seconds
+        passed = time.monotonic() - self._began
+        late = done >= 1 and passed >= self.seconds
         # an evaluation is let to its end, unless the time is up
-        if session.position.pending or not (late or (trains and done >= self.steps)):
+        enough = late or (trains and done >= self.steps)
+        # what no optimizer steps is never done: its next forward begins before it is known to be over
+        over = passed >= _PATIENCE * self.seconds or (trains and done > self.steps)
+        if not over and (session.position.pending or not enough):
             return
         self._ended = True
         session.rows.event(

@@ -50,6 +50,7 @@ AREA_OF = {
     "dependence-layers": "dependence",
     "signal": "data",
     "sample-again": "data",
+    "flips-apart": "data",
     "sets-apart": "data",
     "graph-edges": "data",
     "targets-aligned": "data",
@@ -69,6 +70,7 @@ AREA_OF = {
 }
 PROBES = (
     "sample-again",
+    "flips-apart",
     "sets-apart",
     "gradcheck",
     "run-length",

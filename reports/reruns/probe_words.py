@@ -321,6 +321,20 @@ SENTENCES: dict[str, _Words] = {
     ),
     "masks-aligned": lambda v: say("{images} images fit their masks as they are.", **v),
     "sample-same": lambda v: say("Reading {samples} samples again, others in between, gave the same values.", **v),
+    "flipped-together": lambda v: say("Images and their targets are mirrored together.", **v),
+    "flipped-apart": lambda v: (
+        say(
+            "Field {field} of a sample is mirrored ({side}), and its image never: {apart} of {readings} readings showed it."
+            " Mirror both.",
+            **v,
+        )
+        if v["alone"]
+        else say(
+            "Field {field} of a sample and its image are mirrored ({side}) by different draws: in {apart} of {readings}"
+            " readings one of both was. Mirror both by one draw.",
+            **v,
+        )
+    ),
     "sample-changed": lambda v: say(
         "Reading sample {index} again, with equal random numbers, gave other values. Field {field} differs by {share} of its"
         " size. Reading changes {path}, from {before} to {after} (root mean square). Make a new array in place of changing it:"

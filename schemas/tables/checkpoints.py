@@ -15,7 +15,7 @@ CHECKPOINTS = Table(
             STR,
             "saved or read (a file); weights, optimizer or scheduler (load_state_dict of one of these).",
         ),
-        Column("path", STR, "File; null where there was none or it has no name."),
+        Column("path", STR, "File, where it was put at last; null where there was none or it has no name."),
         Column("bytes", I64, "Size of the file.", "bytes"),
         Column("ns", I64, "Time that writing or reading took.", "ns"),
         Column("content", STR, "Class of what was written, read or loaded into."),
