@@ -19,6 +19,8 @@ _HALF = 0.5
 """Share of its peak above which a schedule has hardly come down at the end; that of a cosine is there after half its length."""
 _FAR = 2
 """Lengths of the run after which a schedule ends that is not made for it: it has then done less than half."""
+_LONG = 1_000
+"""Steps of a run that is worth a warm-up. Convention of this probe; the test of a range of rates has some hundred."""
 _LEAST = 10
 """Steps of half a wave, and of a tail, in which a bend is told from a corner."""
 _BEND = 0.06
@@ -84,6 +86,15 @@ def _lows(rates: list[float]) -> tuple[list[tuple[int, int]], int | None]:
         if rates[last + max(1, round(half / 10))] - rates[last] > _BEND * top:
             return [], None
     return lows, half
+
+
+def only_rises(found: ProbeResult, rates: list[float]) -> ProbeResult:
+    """A schedule that rises from the first step of the run to its last: its warm-up takes all of it."""
+    rising = len(rates) >= _LONG and all(a <= b for a, b in pairwise(rates)) and rates[0] <= _HALF * rates[-1]
+    # one that stands still at the end has come to its peak
+    if rising and rates[-1] > rates[-max(2, len(rates) // 10)]:
+        return result(found.probe, "doubtful", "schedule-only-rises", found.curve, **found.values)
+    return found
 
 
 def outlasts(found: ProbeResult, scheduler: Any, made: Any, rates: list[float]) -> ProbeResult:

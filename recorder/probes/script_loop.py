@@ -42,6 +42,8 @@ from .random_states import random_states
 from .read_again import NAME as SAMPLE_AGAIN
 from .read_again import judge as judge_reading
 from .run_length import RunLength
+from .samples_beyond import NAME as SAMPLES_BEYOND
+from .samples_beyond import judge as judge_length
 from .schedules import simulate
 from .set_overlap import NAME as SETS_APART
 from .set_overlap import judge as judge_sets
@@ -226,6 +228,8 @@ class ScriptLoop:
         self.datasets.append(dataset)
         self._judge(SAMPLE_AGAIN, lambda: judge_reading(dataset))
         self._judge(FLIPS, lambda: judge_flips(dataset))
+        size = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None)
+        self._judge(SAMPLES_BEYOND, lambda: judge_length(dataset, size))
 
     def _judge(self, name: str, looks: Callable[[], ProbeResult | None]) -> None:
         """Add the result of a look that takes no trial."""

@@ -17,6 +17,7 @@ from .ends_learnt import Targets, ends_learnt
 from .special_tokens import named_numbers, special_tokens
 from .tokenizers import consistent, padding_in_text, round_trip, vocabulary_of
 from .trial import result, untried
+from .two_numberings import numbered_apart
 from .vocabularies import find_encoder, find_vocabularies, judge_vocabularies, script_files, script_variables
 
 _MOST_TEXTS = 4
@@ -143,7 +144,7 @@ def _of_the_script(used: Any, batch: list[Tensor], models: Iterable[nn.Module], 
         cut = ends_cut(encoder, [*batch], files) if encoder is not None else []
         return [
             *cut,
-            *judge_vocabularies(vocabularies, files, batch, models),
+            *(numbered_apart(variables) or judge_vocabularies(vocabularies, files, batch, models)),
             *ends_learnt(known, batch, targets, files),
         ]
     except Exception as e:  # noqa: BLE001 — of a stranger's objects

@@ -62,7 +62,7 @@ def find_encoder(variables: Iterable[dict[str, Any]]) -> Any:
     """The first object of the script's own classes that encodes by a vocabulary of its own, ``decode`` or not."""
     for scope in variables:
         for name, value in scope.items():
-            if isinstance(value, DataLoader) or (_of_the_script(value) and not isinstance(value, nn.Module)):
+            if isinstance(value, DataLoader) or (of_the_script(value) and not isinstance(value, nn.Module)):
                 for _, inner in [(name, value), *_parts(name, value)]:
                     if _encodes(inner):
                         return inner
@@ -70,7 +70,7 @@ def find_encoder(variables: Iterable[dict[str, Any]]) -> Any:
 
 
 def _encodes(value: Any) -> bool:
-    if isinstance(value, nn.Module | type) or not _of_the_script(value):
+    if isinstance(value, nn.Module | type) or not of_the_script(value):
         return False
     with contextlib.suppress(Exception):  # of a stranger's class
         encodes = callable(value) or any("encode" in n or "tokeni" in n for n in vars(type(value)))
@@ -131,12 +131,13 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
         return found
     return (
         [(f"{name}.{attribute}", inner) for attribute, inner in list(vars(value).items())]
-        if _of_the_script(value)
+        if of_the_script(value)
         else []
     )
 
 
-def _of_the_script(value: Any) -> bool:
+def of_the_script(value: Any) -> bool:
+    """Whether a value is of a class of the script's own."""
     file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
     return isinstance(file, str) and is_users(file) and hasattr(value, "__dict__")
 

@@ -51,6 +51,7 @@ AREA_OF = {
     "signal": "data",
     "sample-again": "data",
     "flips-apart": "data",
+    "samples-beyond": "data",
     "sets-apart": "data",
     "graph-edges": "data",
     "targets-aligned": "data",
@@ -71,6 +72,7 @@ AREA_OF = {
 PROBES = (
     "sample-again",
     "flips-apart",
+    "samples-beyond",
     "sets-apart",
     "gradcheck",
     "run-length",
@@ -208,7 +210,7 @@ def preflight(
         if second is not None:
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
-        checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script)]]
+        checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script, again)]]
         checks += [Check(*c) for c in cost(trace, total_steps, _length(report))]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))

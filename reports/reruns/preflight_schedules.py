@@ -1,9 +1,11 @@
 """Schedulers that the script builds and steps nowhere: none of their steps was recorded, and its source holds no call of one."""
 
 import ast
+import re
 from pathlib import Path
 
 from ...analyzer import Trace
+from ...schemas.files.layout import RUN_JSON
 from ..text.language import say
 from ..text.wording import plural
 from .preflight_facts import Fact
@@ -21,8 +23,13 @@ _LARGEST = 300_000
 """Letters of a file that is parsed: half a second for each million."""
 
 
-def never_stepped(trace: Trace, script: Script) -> list[Fact]:
-    """Schedulers that live from the first step to the last, wait for no metric, and are stepped nowhere."""
+_OTHERS_STEP = re.compile(r"opt|scaler|grad|env|game|simulat|world|prof", re.IGNORECASE)
+"""Names of what is stepped and is no scheduler."""
+
+
+def never_stepped(trace: Trace, script: Script, again: Path | None = None) -> list[Fact]:
+    """Schedulers that live from the first step to the last, wait for no metric, and are stepped nowhere. ``again``: a start in
+    which the end of an epoch was rehearsed."""
     if script.module:
         return []
     found = trace.sql(
@@ -38,7 +45,8 @@ def never_stepped(trace: Trace, script: Script) -> list[Fact]:
         source = ((script.folder or Path()) / script.target).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return []
-    names = dict.fromkeys(row for row in found["scheduler"].to_list() if stepped_nowhere(source, row))
+    idle = _idle_at_an_end(again) if _steps_no_scheduler(source) else set()
+    names = dict.fromkeys(row for row in found["scheduler"].to_list() if row in idle or stepped_nowhere(source, row))
     steps = plural(int(found["steps"].max() or 0), "step")  # pyright: ignore[reportArgumentType] — a count
     return [
         (
@@ -54,6 +62,35 @@ def never_stepped(trace: Trace, script: Script) -> list[Fact]:
         )
         for name in names
     ]
+
+
+def _idle_at_an_end(again: Path | None) -> set[str]:
+    """Classes of schedulers that no step and no end of an epoch has stepped, however they are held."""
+    if again is None or not (again / RUN_JSON).exists():
+        return set()
+    with Trace(again) as trace:
+        ended = trace.sql(
+            "SELECT count(DISTINCT epoch) AS n FROM batches WHERE rank = 0 AND phase = 'data' AND loader_id IS NOT NULL"
+            " GROUP BY loader_id ORDER BY n DESC LIMIT 1"
+        )
+        if ended.is_empty() or ended.item() < 2:
+            return set()
+        rows = trace.sql(
+            "SELECT scheduler FROM schedulers WHERE rank = 0 GROUP BY scheduler HAVING max(coalesce(total_steps, 0)) = 0"
+        )
+        return set(rows["scheduler"].to_list())
+
+
+def _steps_no_scheduler(source: str) -> bool:
+    """Whether everything that a source steps is an optimizer, or another thing, by its name."""
+    try:
+        tree = ast.parse(source) if len(source) <= _LARGEST else None
+    except (SyntaxError, ValueError, RecursionError):
+        tree = None
+    if tree is None:
+        return False
+    stepped = [_last(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "step"]
+    return bool(stepped) and all(name is not None and _OTHERS_STEP.search(name) for name in stepped)
 
 
 def stepped_nowhere(source: str, scheduler: str) -> bool:

@@ -269,6 +269,11 @@ SENTENCES: dict[str, _Words] = {
         " does so beyond its end. Lay it over the steps that the run makes.",
         **v,
     ),
+    "schedule-only-rises": lambda v: say(
+        "{scheduler}: the learning rate rises over all of {steps} steps, from {first} to {last}. The warm-up takes the whole run:"
+        " look at its length.",
+        **v,
+    ),
     "schedule-outlasts": lambda v: say(
         "{scheduler} is laid over {end} steps, and the run ends after {steps}: the learning rate is still {last} of {peak}. Lay"
         " it over the steps that the run makes.",
@@ -321,6 +326,16 @@ SENTENCES: dict[str, _Words] = {
     ),
     "masks-aligned": lambda v: say("{images} images fit their masks as they are.", **v),
     "sample-same": lambda v: say("Reading {samples} samples again, others in between, gave the same values.", **v),
+    "samples-beyond": lambda v: say(
+        "The data set says that it has {samples} samples, fewer than a batch of {batch}, and has many more behind them: its"
+        " __len__ counts another thing.",
+        **v,
+    ),
+    "words-numbered-apart": lambda v: say(
+        "{word} is {here} in {one}{place} and {there} in {other}{place}; {count} words differ. Give both data sets one"
+        " vocabulary.",
+        **v,
+    ),
     "flipped-together": lambda v: say("Images and their targets are mirrored together.", **v),
     "flipped-apart": lambda v: (
         say(

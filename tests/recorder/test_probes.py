@@ -445,6 +445,8 @@ def damped(max_steps):
         (lambda s: max(0.01, 1 / (1 + s / 1000)), "schedule-simulated"),
         (lambda s: (1 + s / 500) ** -0.5, "schedule-simulated"),
         (lambda s: min(1.0, s / 50), "schedule-simulated"),
+        (lambda s: min(1.0, s / 9000), "schedule-only-rises"),
+        (lambda s: min(1.0, s / 800), "schedule-simulated"),
         (lambda s: 0.5 ** (s // 900), "schedule-simulated"),
     ],
 )

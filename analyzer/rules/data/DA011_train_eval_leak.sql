@@ -108,7 +108,8 @@ WITH prompts AS (
           AND o.tensor_id <> b.tensor_id
           AND o.batch_size > b.batch_size))
 ), all_samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.seq, b.loader_id, b.epoch, b.field, b.shape[2] AS width,
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.seq, b.loader_id, b.epoch, b.field,
+        b.shape[2] AS width,
         contains(b.dtype, 'int') AS whole_numbers,
         unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage

@@ -41,3 +41,26 @@ def test_one_that_no_recorded_step_has_stepped_is_doubted(run_folder, tmp_path, 
     with Trace(run.write()) as trace:
         facts = never_stepped(trace, Script("train.py", folder=tmp_path))
     assert [(area, outcome) for area, _, outcome, _ in facts] == [("learning rate", "doubtful")] * count
+
+
+HELD = "ss = [OneCycleLR(o, 1) for o in opts]\nfor x in data:\n    for opt, s in zip(opts, ss):\n        opt.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "epochs", "total", "count"),
+    [(HELD, 2, 0, 1), (HELD, 1, 0, 0), (HELD, 2, 1, 0), (HELD + "        s.step()\n", 2, 0, 0), ("run(f)\n", 2, 0, 0)],
+)
+def test_one_that_no_end_of_an_epoch_has_stepped_either_is_doubted_however_it_is_held(
+    run_folder, tmp_path, source, epochs, total, count
+):
+    (tmp_path / "train.py").write_text(source)
+    runs = run_folder("first"), run_folder("again")
+    for run, last in zip(runs, (0, total), strict=True):
+        for step in range(12):
+            run.step(step, loss=1.0)
+            run.add("schedulers", step=step, scheduler_id=0, optimizer_id=0, scheduler="OneCycleLR", total_steps=last)
+            run.add("batches", step=step, seq=1, loader_id=0, epoch=step * epochs // 12, phase=0)
+    first, again = (run.write() for run in runs)
+    with Trace(first) as trace:
+        facts = never_stepped(trace, Script("train.py", folder=tmp_path), again)
+    assert len(facts) == count
