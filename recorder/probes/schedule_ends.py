@@ -21,6 +21,10 @@ _FAR = 2
 """Lengths of the run after which a schedule ends that is not made for it: it has then done less than half."""
 _LONG = 1_000
 """Steps of a run that is worth a warm-up. Convention of this probe; the test of a range of rates has some hundred."""
+_FLOOR = 0.02
+"""Share of its peak that trains little. Convention of this probe: floors on purpose are a tenth of the peak, or a twentieth."""
+_EARLY = 0.2
+"""Share of the run after which it may be there."""
 _LEAST = 10
 """Steps of half a wave, and of a tail, in which a bend is told from a corner."""
 _BEND = 0.06
@@ -86,6 +90,17 @@ def _lows(rates: list[float]) -> tuple[list[tuple[int, int]], int | None]:
         if rates[last + max(1, round(half / 10))] - rates[last] > _BEND * top:
             return [], None
     return lows, half
+
+
+def at_its_floor(found: ProbeResult, rates: list[float]) -> ProbeResult:
+    """A schedule that has come to its lowest rate early, and stays there for most of the run: it is made for a shorter one."""
+    floor, top = rates[-1], max(rates)
+    if len(rates) < _LONG or not 0 < floor <= _FLOOR * top:
+        return found
+    since = next(len(rates) - i for i, rate in enumerate(reversed(rates)) if rate != floor)
+    if since <= _EARLY * len(rates):
+        return result(found.probe, "doubtful", "schedule-at-its-floor", found.curve, **found.values, since=since)
+    return found
 
 
 def only_rises(found: ProbeResult, rates: list[float]) -> ProbeResult:

@@ -269,6 +269,11 @@ SENTENCES: dict[str, _Words] = {
         " does so beyond its end. Lay it over the steps that the run makes.",
         **v,
     ),
+    "schedule-at-its-floor": lambda v: say(
+        "{scheduler}: the learning rate comes to {last} at step {since} of {steps}, of a peak of {peak}, and stays there. Lay the"
+        " schedule over the steps that the run makes.",
+        **v,
+    ),
     "schedule-only-rises": lambda v: say(
         "{scheduler}: the learning rate rises over all of {steps} steps, from {first} to {last}. The warm-up takes the whole run:"
         " look at its length.",

@@ -447,6 +447,9 @@ def damped(max_steps):
         (lambda s: min(1.0, s / 50), "schedule-simulated"),
         (lambda s: min(1.0, s / 9000), "schedule-only-rises"),
         (lambda s: min(1.0, s / 800), "schedule-simulated"),
+        (lambda s: max(0.001, 1 - s / 100), "schedule-at-its-floor"),
+        (lambda s: max(0.1, 1 - s / 100), "schedule-simulated"),
+        (lambda s: max(0.001, 1 - s / 900), "schedule-simulated"),
         (lambda s: 0.5 ** (s // 900), "schedule-simulated"),
     ],
 )
