@@ -115,7 +115,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
             rates += [setting.lr * factor for factor in ((0.1, 0.01, 1e-3, 10) if lower else (10, 100, 0.1))]
             if shares[rate] <= _FELL:
                 half = next(i for i, v in enumerate(losses) if _share(losses[0], v) <= _FELL)
-                setting.learnt = True
+                setting.learnt, setting.reached = True, reached
                 return result(name, "passed", "learns", curve, half=half, **facts)
             if shares[rate] <= _SLOWLY:
                 return result(name, "passed", "learns-slowly", curve, **facts)
@@ -240,7 +240,9 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
     total, needed = setting.planned_steps, setting.needed_steps
     in_time = total is not None and needed is not None and needed <= total
-    return _band(setting.lr, curve, diverged, learnt=setting.learnt, in_time=in_time)
+    # what has brought a batch's loss lower than any rate of the test is not beyond the turn
+    lower = setting.reached is not None and setting.reached < min(loss for _, loss in curve)
+    return _band(setting.lr, curve, diverged, learnt=setting.learnt, in_time=in_time, lower=lower)
 
 
 def _band(
@@ -250,9 +252,10 @@ def _band(
     *,
     learnt: bool = False,
     in_time: bool = False,
+    lower: bool = False,
 ) -> ProbeResult:
     """Where the script's own rate lies on a curve of rates and losses. ``learnt``: it has brought a batch's loss down to half;
-    ``in_time``: it gets as far as a larger one within the run."""
+    ``in_time``: it gets as far as a larger one within the run; ``lower``: it has brought a batch's loss lower than any did."""
     name = "lr-range"
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
@@ -270,7 +273,7 @@ def _band(
     half = next(rate for rate, v in curve if v <= first - 0.5 * (first - floor)) / 10
     # a rate that has learnt is told from the lowest one only where a rate lies between them
     there = curve[min(lowest + 1, len(curve) - 1)][0] if learnt else curve[lowest][0] / _TURNS
-    turns = own >= there and first - floor >= _CLEAR * abs(first)
+    turns = own >= there and first - floor >= _CLEAR * abs(first) and not lower
     if turns and not _comes_back(curve[lowest:], floor + _BACK * (first - floor)):
         return result(name, "doubtful", "lr-at-the-turn", curve=curve, **facts)
     if diverged is None and floor > 0 and lowest == len(curve) - 1 and own * _LOW <= half and not in_time:

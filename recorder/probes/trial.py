@@ -99,6 +99,8 @@ class Setting:
     """Place of a parameter → the row of it to which torch gives no gradient, as an Embedding's padding_idx."""
     learnt: bool = False
     """Whether the first batch was learnt at the script's own rate."""
+    reached: float | None = None
+    """The lowest loss of that batch at that rate."""
     needed_steps: int | None = None
     """Iterations in which the script's own rate gets as far as a larger one got in a probe's few; None: not known."""
 

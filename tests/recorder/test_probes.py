@@ -643,6 +643,7 @@ def test_a_rate_that_has_learnt_a_batch_is_doubted_only_where_the_loss_turns(own
     curve = [(10 ** (-5.5 + i / 4), loss) for i, loss in enumerate(losses)]
     assert curve[12][0] == pytest.approx(3.16e-3, rel=0.01)  # the lowest, and the next is 5.6e-3
     assert _band(own, curve, None, learnt=True).code == code
+    assert _band(own, curve, None, learnt=True, lower=True).code == "lr-in-band"
     assert _band(own, curve, None).code == "lr-at-the-turn"
 
 
