@@ -9,7 +9,7 @@ fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradS
 seeks = [
     "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0 OR carried_grad_norm > 0",
 ]
-explains = ["parameters-not-in-optimizer", "zero-grad-missing"]
+explains = ["parameters-not-in-optimizer"]
 reach = 5
 [say.what_]
 nothing_stepped = "no optimizer stepped: the weights stay as they are"
