@@ -121,6 +121,8 @@ WITH turns AS (
     -- every k-th time
     SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until, true AS turns_
     FROM flagged WHERE carried AND stepped AND isfinite(carried_grad_norm)
+      -- a second step with the same gradients, to which nothing was added, takes another one's turn
+      AND NOT coalesce(abs(grad_norm - carried_grad_norm) <= $same * carried_grad_norm, false)
     GROUP BY rank, optimizer_id, optimizers
     HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
 )
