@@ -115,10 +115,11 @@ def _compare(pairs: dict[tuple[int, str], _Pair], sample: int, base: list[Tensor
         return
     place, first = found
     second = _image(read[place])
+    seen = _of_images(first, second) if second is not None else None
     for side, axis in _SIDES.items():
-        state = _of_images(first, second, axis) if second is not None else None
-        if state is None:
+        if seen not in {"same", side}:
             continue
+        state = "same" if seen == "same" else "mirrored"
         for other, (a, b) in enumerate(zip(base, read, strict=True)):
             if other == place or (a.shape == base[place].shape and a.is_floating_point()):
                 continue  # another view of the image, drawn on its own
@@ -141,11 +142,12 @@ def _image(tensor: Tensor) -> Tensor | None:
     return tensor.double() if min(tensor.shape[-2:]) >= _SMALLEST else None
 
 
-def _of_images(first: Tensor, second: Tensor, axis: int) -> str | None:
-    same, mirrored = _correlation(first, second), _correlation(first.flip(axis), second)
-    if max(same, mirrored) < _LIKE or abs(same - mirrored) < _UNLIKE:
-        return None
-    return "same" if same > mirrored else "mirrored"
+def _of_images(first: Tensor, second: Tensor) -> str | None:
+    """``same``, or the side along which it was mirrored; None of one that is nearly its own mirror image, or was changed more."""
+    like = {side: _correlation(first.flip(axis), second) for side, axis in _SIDES.items()}
+    like["same"] = _correlation(first, second)
+    best, next_best = sorted(like, key=like.__getitem__, reverse=True)[:2]
+    return best if like[best] >= _LIKE and like[best] - like[next_best] >= _UNLIKE else None
 
 
 def _correlation(one: Tensor, other: Tensor) -> float:
@@ -169,6 +171,8 @@ def _of_coordinates(first: Tensor, second: Tensor, side: str) -> list[float] | N
     if not first.is_floating_point() or first.dim() not in {1, 2} or not 2 <= first.numel() <= _NUMBERS:
         return None
     one, two = (t.double().reshape(-1, t.shape[-1]) for t in (first, second))
+    if torch.equal(one.sort(-1).values, two.sort(-1).values) and not torch.equal(one, two):
+        return None  # another class in its place, as where labels are drawn
     changed = (one != two).any(0).nonzero().reshape(-1).tolist()
     columns = [c for c in changed if c % 2 == (0 if side == "left-right" else 1)]
     if not columns:

@@ -1,6 +1,6 @@
-"""A data set that holds many samples and says that it has a few: its length counts another thing.
+"""A data set that holds many samples and says that it has a few: its length counts the lists that hold them.
 
-Asked only of a data set that fills no batch, of which the first epoch shows the same few samples as all others.
+Asked of a data set that fills no batch, and is as long as one of its containers whose parts are many times longer.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def judge(dataset: Any, batch_size: Any) -> ProbeResult | None:
         return None
     try:
         size = len(dataset)
-        if not 1 < size < batch_size:
+        if not 1 < size < batch_size or not _counts_parts(dataset, size):
             return None
         more = in_a_child(lambda: {"more": _more(dataset, size)}, _SECONDS, dataset)["more"]
     except NoAnswerError as e:
@@ -35,6 +35,22 @@ def judge(dataset: Any, batch_size: Any) -> ProbeResult | None:
     except TypeError:
         return None  # without a length
     return result(NAME, "doubtful", "samples-beyond", samples=size, batch=batch_size) if more else None
+
+
+def _counts_parts(dataset: Any, size: int) -> bool:
+    """Whether a container of the data set has as many parts as it says to have samples, and each part many more."""
+    held = [
+        v for v in getattr(dataset, "__dict__", {}).values() if isinstance(v, list | tuple | dict) and len(v) == size
+    ]
+    parts = [list(v.values()) if isinstance(v, dict) else list(v) for v in held]
+    return any(all(hasattr(p, "__len__") and _length(p) >= _TIMES * size for p in each) for each in parts)
+
+
+def _length(part: Any) -> int:
+    try:
+        return 0 if isinstance(part, str | bytes) else len(part)
+    except TypeError:
+        return 0  # of no dimension
 
 
 def _more(dataset: Any, size: int) -> bool:

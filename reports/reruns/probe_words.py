@@ -332,8 +332,8 @@ SENTENCES: dict[str, _Words] = {
     "masks-aligned": lambda v: say("{images} images fit their masks as they are.", **v),
     "sample-same": lambda v: say("Reading {samples} samples again, others in between, gave the same values.", **v),
     "samples-beyond": lambda v: say(
-        "The data set says that it has {samples} samples, fewer than a batch of {batch}, and has many more behind them: its"
-        " __len__ counts another thing.",
+        "The data set says that it has {samples} samples, fewer than a batch of {batch}, and has many more behind them. Its"
+        " __len__ counts the lists that hold them.",
         **v,
     ),
     "words-numbered-apart": lambda v: say(

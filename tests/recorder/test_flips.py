@@ -40,6 +40,7 @@ class Boxes(Dataset):
             "centre": np.array([(x1 + x2) / 2 / WIDTH, (y1 + y2) / 2 / WIDTH, 0.3, 0.25], np.float32),
             "view": image[:, :, ::-1].copy() if other else image.copy(),
             "class": np.int64(i % 3),
+            "drawn-class": np.eye(5, dtype=np.float32)[np.random.randint(5)] * 0.8 + 0.04,
         }
         return torch.from_numpy(image), torch.as_tensor(targets[self.target])
 
@@ -58,7 +59,7 @@ def test_what_is_mirrored_by_another_draw_than_its_image_is_found(how, target, c
         assert found.values["alone"] == (how == "target-alone")
 
 
-@pytest.mark.parametrize("target", ["class", "view"])
+@pytest.mark.parametrize("target", ["class", "view", "drawn-class"])
 def test_classes_and_other_views_do_not_follow_the_image(target):
     assert judge(Boxes("apart", target)) is None
 
@@ -71,3 +72,12 @@ def test_numbers_that_chance_changes_are_no_coordinates():
             return image, target
 
     assert judge(Noisy("none", "centre")) is None
+
+
+def test_of_an_image_that_is_its_own_mirror_image_nothing_is_said():
+    class Symmetric(Boxes):
+        def __getitem__(self, i):
+            image, target = super().__getitem__(i)
+            return image + image.flip(-1), target
+
+    assert judge(Symmetric("together", "corners")) is None
