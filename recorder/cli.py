@@ -271,7 +271,7 @@ _ALERT_PATIENCE_S = 120.0
 
 def _start_alert(folder: Path, alert: str) -> subprocess.Popen[bytes]:
     """A process that watches the run until it ends; its own stdout is nobody's, what it cannot do is said on stderr."""
-    command = [sys.executable, "-m", "firstfault", "watch", str(folder), "--interval", "10", "--alert", alert]
+    command = [sys.executable, "-P", "-m", "firstfault", "watch", str(folder), "--interval", "10", "--alert", alert]
     return subprocess.Popen(
         ["nice", "-n", "10", *command] if shutil.which("nice") else command,
         stdin=subprocess.DEVNULL,

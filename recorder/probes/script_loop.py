@@ -33,17 +33,12 @@ from .bench import PROBES
 from .checkpoints_aside import CheckpointsAside
 from .ends_learnt import Targets
 from .first_batch import pictures
-from .flips import NAME as FLIPS
-from .flips import judge as judge_flips
 from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
 from .random_states import random_states
-from .read_again import NAME as SAMPLE_AGAIN
-from .read_again import judge as judge_reading
+from .readings import READINGS
 from .run_length import RunLength
-from .samples_beyond import NAME as SAMPLES_BEYOND
-from .samples_beyond import judge as judge_length
 from .schedules import simulate
 from .set_overlap import NAME as SETS_APART
 from .set_overlap import judge as judge_sets
@@ -223,13 +218,12 @@ class ScriptLoop:
         """Before anything is read: what is divided in place at each reading is soon zero, and no other one from then on."""
         dataset = getattr(iterator, "_dataset", None)
         fresh = dataset is not None and all(d is not dataset for d in self.datasets)
-        if SAMPLE_AGAIN not in self.plan.probes or not fresh or len(self.datasets) == _MOST_DATASETS:
+        if not fresh or len(self.datasets) == _MOST_DATASETS:
             return
         self.datasets.append(dataset)
-        self._judge(SAMPLE_AGAIN, lambda: judge_reading(dataset))
-        self._judge(FLIPS, lambda: judge_flips(dataset))
         size = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None)
-        self._judge(SAMPLES_BEYOND, lambda: judge_length(dataset, size))
+        for name, judge in READINGS.items():
+            self._judge(name, functools.partial(judge, dataset, size))
 
     def _judge(self, name: str, looks: Callable[[], ProbeResult | None]) -> None:
         """Add the result of a look that takes no trial."""
@@ -363,11 +357,7 @@ class ScriptLoop:
         frame, data = sys._getframe(), self.iterator if self.first is not None else None
         self._judge(SETS_APART, lambda: judge_sets(data, self.entered, frame))
         self._judge_functions()
-        self.length.whole = len(self.order) == 1
-        if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:
-            length = self.length.told()
-            setting.planned_steps = length.values.get("steps")
-            self._add_result(length)
+        setting.planned_steps = self._judge_length()
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
@@ -381,11 +371,17 @@ class ScriptLoop:
     def _judge_without_module(self) -> None:
         """What trains is called by no hook: no trial can be made, but the loops and schedules can be read."""
         self.iterator = self._last_iterator
-        self.length.whole = len(self.order) == 1
-        if "run-length" in self.plan.probes and "total_steps" not in self.plan.values:
-            self._add_result(self.length.told())
+        self._judge_length()
         self._judge_schedules()
         self._end("no-module")
+
+    def _judge_length(self) -> int | None:
+        """Add how many steps the loops make, where nobody has said it; returns that number."""
+        self.length.whole = len(self.order) == 1
+        if "run-length" not in self.plan.probes or "total_steps" in self.plan.values:
+            return None
+        self._add_result(told := self.length.told())
+        return told.values.get("steps")
 
     def _choose_batch(self, setting: Setting) -> None:
         """The first batch of the loader that fed the first call of the model; without a loader it is made again each time."""

@@ -105,7 +105,7 @@ def run_demo(console: Console, fault: str, out: Path | None) -> Shown:
 
 def record(console: Console, fault: str, run: Path) -> None:
     """Run the demo script under `firstfault run`. A failing script is no error here."""
-    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT)]
+    command = [sys.executable, "-P", "-m", "firstfault", "run", "--out", str(run), str(SCRIPT)]
     command += ["--fault", fault, "--fault-step", str(FAULT_STEP), "--steps", str(STEPS)]
     with sign_of_life(console, f"Training {STEPS} steps …"):
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
