@@ -36,7 +36,9 @@ from .views import (
     install_types,
     literal_path,
     quote,
+    reading,
     shared_selects,
+    shared_words,
     words_of,
 )
 
@@ -147,8 +149,10 @@ class Trace:
     def _forget(self) -> None:
         """Start with nothing computed and no question answered."""
         self._prepared = False
-        self._viewed = False
-        """Whether the shared views are there, or tables in their places."""
+        self._unviewed: Mapping[str, str] = shared_selects()
+        """Shared view → its SELECT, where there is nothing of that name yet: a view is planned when it is created."""
+        self._macros = False
+        """Whether the macros are there that shared views use."""
         self._untaken = set[str]()
         """Tables that are to be taken out of their files when they are first asked for."""
         self._uncomputed: dict[str, frozenset[str]] = {}
@@ -172,7 +176,7 @@ class Trace:
         create_views(self._con, {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()})
         if described:
             create_shared_views(self._con, described=True)
-            self._viewed = True
+            self._unviewed, self._macros = {}, True
             for table in (*TABLES.values(), *RECORDS.values()):
                 describe(self._con, table)
 
@@ -331,15 +335,14 @@ class Trace:
             return
         small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
         self._untaken = self._to_take(small=small)
-        selects = shared_selects()
-        if small and not self._viewed:  # a view that nobody asks for costs its planning
+        if small and self._unviewed:  # a view that nobody asks for costs its planning
             for name in list(self._untaken):
                 self._take(name)
-            create_macros(self._con)
-            self._selects, self._viewed = selects, True
+            self._create_macros()
+            self._selects, self._unviewed = self._unviewed, {}
         else:
             self._view()
-        self._uncomputed = {name: words_of(select) for name, select in selects.items()}
+        self._uncomputed = dict(shared_words())
         self._prepared = True
 
     def _to_take(self, *, small: bool) -> set[str]:
@@ -390,15 +393,25 @@ class Trace:
             raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
 
     def _view(self, query: str | None = None) -> None:
-        """Create the shared views when this query is the first that may want one, or at once: a run that is prepared has tables
-        instead."""
-        if self._viewed or (query is not None and not asks_for_shared(query)):
+        """Create the shared views that a query may want, or all of them: a run that is prepared has tables instead."""
+        if not self._unviewed or (query is not None and not asks_for_shared(query)):
             return
-        self._viewed = True
+        wanted = set(self._unviewed)
+        if query is not None and not asks_what_there_is(query):
+            wanted = reading(words_of(query))
+        new = {name: select for name, select in self._unviewed.items() if name in wanted}
+        self._unviewed = {name: select for name, select in self._unviewed.items() if name not in wanted}
         try:
-            create_shared_views(self._con, described=False)
+            self._create_macros()
+            # a line of its own: a SELECT may end with a comment
+            self._con.execute(";\n".join(f'CREATE VIEW "{name}" AS {select}' for name, select in new.items()))
         except duckdb.Error as e:
             raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+
+    def _create_macros(self) -> None:
+        if not self._macros:
+            create_macros(self._con)
+            self._macros = True
 
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""

@@ -259,10 +259,27 @@ def _shared_names() -> frozenset[str]:
     return frozenset(name.lower() for name in _NAME.findall(_shared_sql()))
 
 
-def shared_selects() -> dict[str, str]:
+@cache
+def shared_selects() -> Mapping[str, str]:
     """Shared view → its SELECT, each after the ones that it reads."""
     views = ((view, statement) for statement in _statements() if (view := _VIEW_NAME.match(statement)))
     return {view[1]: statement[view.end() :].rstrip().removesuffix(";") for view, statement in views}
+
+
+@cache
+def shared_words() -> Mapping[str, frozenset[str]]:
+    """Shared view → the words of its SELECT, in the same order."""
+    return {name: words_of(select) for name, select in shared_selects().items()}
+
+
+def reading(words: Iterable[str]) -> set[str]:
+    """The shared views that are among these words, and those that they read, views upon views."""
+    views = tuple(shared_words())
+    read = set(words) & set(views)
+    for at in reversed(range(len(views))):  # each reads only what stands before it
+        if views[at] in read:
+            read |= shared_words()[views[at]] & set(views[:at])
+    return read
 
 
 @cache

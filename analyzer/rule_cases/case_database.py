@@ -16,7 +16,7 @@ from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
 from ...schemas.files.parts import Rows, table_of
 from ..reading.records import record_rows
 from ..reading.trace import Trace, parsed
-from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, words_of
+from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, shared_words
 from ..verdict import Status
 
 _DECLARED = {**TABLES, **RECORDS}
@@ -32,7 +32,7 @@ class CaseDatabase:
         create_tables(self._con, _DECLARED.values())
         create_shared_views(self._con, described=False, filled=True)
         self._selects = shared_selects()
-        self._reads = {view: words_of(select) for view, select in self._selects.items()}
+        self._reads = shared_words()
 
     @contextmanager
     def filled(self, tables: Mapping[str, Rows], manifest: RunManifest, exit_: ExitRecord | None) -> Generator[Trace]:
@@ -85,7 +85,7 @@ class _CaseTrace(Trace):
         self.problems, self.rows_damaged = [], False
         self._con = con
         self._forget()
-        self._prepared = self._viewed = True
+        self._prepared, self._unviewed = True, {}
 
     def computes(self, selects: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> None:
         """Have these shared views computed anew, each when it is first asked for. ``words``: those of each SELECT."""

@@ -1,8 +1,8 @@
 """A ring of snapshots: the state of a training after a recent good step, so that `firstfault prove` need not begin at the start.
 
-State is copied between two steps, at most for ``_SHARE`` of the time, and written by a thread. A run in its first half
-minute needs none: it is run again from the start. Later ones follow each other the more slowly the longer the run; where the
-room is used up, the one goes that is missed least, never the newest two.
+State is copied between two steps and written by a thread, both together for at most ``_SHARE`` of the time. A run in its first
+half minute needs none: it is run again from the start. Later ones follow each other the more slowly the longer the run; where
+the room is used up, the one goes that is missed least, never the newest two.
 """
 
 import threading
@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from shutil import disk_usage
-from time import perf_counter_ns, time_ns
+from time import perf_counter_ns, thread_time_ns, time_ns
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from .loader_passes import LoaderPasses
 from .training_state import UnfitError, describe, model_tensors, optimizer_tensors
 
 _SHARE = 0.003
-"""Of the time, for copying: a tenth of the budget that the recorder has by default."""
+"""Of the time, for copying and writing: a tenth of the budget that the recorder has by default."""
 
 _FIRST_S = 30.0
 """Seconds of training that are as soon run again as read back."""
@@ -69,8 +69,10 @@ class Snapshots(Watch):
         self._last = 0.0
         """Seconds from the beginning to the newest snapshot."""
         self._took = 0.0
-        """Seconds that its copy took."""
+        """Seconds that its copy took, and then its writing."""
         self._writer: threading.Thread | None = None
+        self._written_ns: int | None = None
+        """Processor time that writing the newest took, once it is written."""
         self._trouble = ""
         """What the writing thread met."""
 
@@ -93,6 +95,7 @@ class Snapshots(Watch):
         now = perf_counter_ns()
         self._began = self._began or now
         seconds = (now - self._began) / 1e9
+        self._account()
         if self._due(seconds) and (self._writer is None or not self._writer.is_alive()):
             try:
                 self._take(seconds)
@@ -101,6 +104,13 @@ class Snapshots(Watch):
             self._last, self._took = seconds, (perf_counter_ns() - now) / 1e9
         if self._trouble:
             self._stop(self._trouble)
+
+    def _account(self) -> None:
+        """Say what writing took, once it is done."""
+        if self._written_ns is not None:
+            self._took += self._written_ns / 1e9
+            self.session.budget.spent_aside("snapshots", self._written_ns)
+            self._written_ns = None
 
     def _due(self, seconds: float) -> bool:
         if self.plan.kind == "every":
@@ -141,6 +151,7 @@ class Snapshots(Watch):
 
     def _write(self, path: Path, tensors: dict[str, Tensor], meta: SnapshotMeta, room: int) -> None:
         """In a thread of its own. A state with a value that is not finite is no good one."""
+        began = thread_time_ns()
         try:
             weights = [t for n, t in tensors.items() if n.startswith(("model/", "held/")) and t.is_floating_point()]
             if not all(bool(t.isfinite().all()) for t in weights):
@@ -150,6 +161,8 @@ class Snapshots(Watch):
             make_room(path.parent.parent, room)
         except Exception as e:  # noqa: BLE001 — said by the thread that trains
             self._trouble = f"{type(e).__name__}: {e}"
+        finally:
+            self._written_ns = thread_time_ns() - began
 
     def _stop(self, why: str) -> None:
         self._off = True
@@ -158,6 +171,7 @@ class Snapshots(Watch):
     def _wait(self) -> None:
         if self._writer is not None:
             self._writer.join(_WAIT_S)
+            self._account()
 
 
 def make_room(run: Path, room: int) -> None:

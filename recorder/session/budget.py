@@ -149,6 +149,8 @@ class Budget:
         self._unsettled_ns = 0
         """Time of writing that the next row's recorder_ns will hold."""
         self._totals: dict[str, list[int]] = {}
+        self._asides: set[str] = set()
+        """Parts that threads beside the training have taken."""
         self._grace_over = False
         self._enforced = False
         self._owed_ns = 0.0
@@ -216,6 +218,13 @@ class Budget:
         else:
             now[0] += ns
             now[1] += tensors
+
+    def spent_aside(self, part: str, ns: int) -> None:
+        """A thread beside the training has taken processor time."""
+        self._add(part, ns, 1)
+        self._asides.add(part)
+        if self._enforced:
+            self._owe(ns, 0)
 
     def wrote(self, ns: int) -> None:
         """Rows were put into the journal; the time is in that of the row after."""
@@ -293,6 +302,7 @@ class Budget:
             for part, every in (("rows", self.watched_every), ("rest", self.watched_every), ("unwatched", 1))
             if part in self._totals
         ]
+        rows += [self._row(step, part, 1, self._reason(1)) for part in sorted(self._asides) if part in self._totals]
         self._totals = {}
         return rows
 

@@ -49,8 +49,8 @@ RECORDER_STATS = Table(
         Column(
             "part",
             STR,
-            "Kind of work: activations, activation_gradients, gradients, parameters, updates, rows, rest, unwatched; start and"
-            " end are outside the steps.",
+            "Kind of work: activations, activation_gradients, gradients, parameters, updates, rows, rest, unwatched; snapshots"
+            " are written by a thread beside the steps; start and end are outside them.",
         ),
         Column("ns", I64, "Time spent on it since its row before.", "ns"),
         Column("calls", I64, "Times it ran since its row before.", "calls"),

@@ -2,6 +2,8 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import forked
 import pyarrow.parquet as pq
@@ -9,8 +11,11 @@ import pytest
 import torch
 from firstfault.recorder.base.errors import RecorderError
 from firstfault.recorder.base.option_parsing import resolve
-from firstfault.recorder.base.options import SnapshotPlan, snapshot_plan
-from firstfault.recorder.capture.snapshots import make_room
+from firstfault.recorder.base.options import Options, SnapshotPlan, snapshot_plan
+from firstfault.recorder.capture import snapshots as snapshots_module
+from firstfault.recorder.capture.snapshots import Snapshots, make_room
+from firstfault.recorder.session.budget import Budget
+from firstfault.recorder.session.session import Session
 from firstfault.recorder.tensors.tensor_file import read_tensors, write_tensors
 from firstfault.schemas.files.layout import parts
 from firstfault.schemas.files.snapshot import SNAPSHOTS, read_meta, snapshot_path, snapshots
@@ -72,6 +77,32 @@ def test_a_snapshot_holds_the_state_after_its_step_and_the_training_computes_the
 def test_a_state_that_is_lost_is_no_good_one(tmp_path):
     run = train(tmp_path, "--snapshots", "every=10", lost=12)
     assert [step for step, _ in snapshots(run)] == [9]
+
+
+def test_what_the_thread_that_writes_takes_stands_in_the_account(tmp_path):
+    run = train(tmp_path, "--snapshots", "every=15")
+    rows = [row for *_, part in parts(run, "recorder_stats") for row in pq.read_table(part).to_pylist()]
+    [written] = [row for row in rows if row["part"] == "snapshots" and row["step"] == 29]
+    assert written["calls"] in {1, 2}
+    assert written["ns"] > 100_000
+
+
+def test_a_snapshot_that_is_dear_to_write_is_taken_seldom(monkeypatch):
+    options = Options()
+    kept = Snapshots(cast("Session", SimpleNamespace(options=options, budget=Budget(options))), list, list)
+    taken: list[float] = []
+    clock = 0.0
+    monkeypatch.setattr(snapshots_module, "perf_counter_ns", lambda: int(clock * 1e9))
+
+    def take(seconds: float) -> None:
+        taken.append(seconds)
+        kept._written_ns = int(0.3e9)  # a hundred times what the copy took
+
+    monkeypatch.setattr(kept, "_take", take)
+    for second in range(400):
+        clock = 1.0 + second
+        kept._step_ended()
+    assert taken == [30.0, 130.0, 230.0, 330.0]
 
 
 def test_none_is_kept_of_a_short_run_or_where_two_do_not_fit_or_where_none_is_wanted(tmp_path):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, UnreadableRunError
 from firstfault.analyzer.reading import trace as trace_module
+from firstfault.analyzer.reading.views import SHARED
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
 from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
 from firstfault.schemas.files.seals import SEALED
@@ -79,6 +80,16 @@ def test_shared_views_and_macros_are_there_for_the_first_query_that_wants_one(wr
     with Trace(write_run()) as trace:
         assert trace.rows("SELECT step FROM steps") == []
         assert trace.rows(query) == [{"n": 0}]
+
+
+def test_each_shared_view_is_created_with_no_others_than_those_it_reads(write_run: Any) -> None:
+    run, created = write_run(), {}
+    for name in SHARED:
+        with Trace(run) as trace:
+            trace.rows(f'FROM "{name}"')
+            created[name] = set(SHARED) - set(trace._unviewed)
+    assert created["losses"] < set(SHARED)
+    assert all(created[read] <= read_by for read_by in created.values() for read in read_by)
 
 
 def test_parts_and_journal_are_read_together_and_no_row_twice(write_run: Any, folder: Any) -> None:

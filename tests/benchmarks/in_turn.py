@@ -1,0 +1,167 @@
+"""What late steps pay on a machine that is not quiet: a plain and a recorded process make a few steps in turn.
+
+    python tests/benchmarks/in_turn.py [--models small,medium,deep,cnn,gpt] [--early 60] [--seconds 120]
+        [--options "--budget off"]
+
+Both live at once, each on one thread, and only one computes. What slows the machine for longer than a block so meets both. A
+block is as many steps as take a second, at least eight. Before the blocks that count, each trains for ``--early`` seconds, by
+when intervals have settled. ``thread`` is the time of the processor that the training's thread takes, ``process`` that of all
+threads. Printed are means over the blocks: recorded ÷ plain, with the quartiles of that mean over halves drawn at random.
+``own`` is 1 + what the recorder accounts for itself ÷ what a step takes plain. A pause looks to the recorder like a long
+training step: it is one step of a block, and no median sees it.
+"""
+
+import argparse
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from firstfault.analyzer import Trace
+from whole_runs import LARGE, MODELS, ONE_OF_MODELS, PERCEPTRON, PERCEPTRON_STEP
+
+SCRIPT = """
+import sys, time, torch
+from multiprocessing.connection import Client
+from torch import nn
+torch.set_num_threads(1)
+torch.manual_seed(0)
+BUILD
+told = Client(out)
+step = 0
+while (wanted := told.recv()):
+    began = time.perf_counter(), time.thread_time(), time.process_time()
+    for step in range(step, step + wanted):
+        LOOP
+    ended = time.perf_counter(), time.thread_time(), time.process_time()
+    step += 1
+    told.send([b - a for a, b in zip(began, ended)])
+told.send(float(loss))
+"""
+_LEAST = 8
+"""Steps of a block, at least: one of them is taken for a long one by the recorder, and its medians must not see it."""
+
+CLOCKS = ("wall", "thread", "process")
+
+
+def script_of(model: str) -> str:
+    """The training script of a model, which makes steps when it is told to."""
+    if model in MODELS:
+        lines = PERCEPTRON_STEP.strip("\n").replace("\n", "\n    ")
+        return SCRIPT.replace("BUILD", PERCEPTRON).replace("    LOOP", "    " + lines)
+    return SCRIPT.replace("BUILD", ONE_OF_MODELS).replace("LOOP", "loss = made()")
+
+
+@dataclass
+class Training:
+    """A process that makes steps when it is told to."""
+
+    process: subprocess.Popen[bytes]
+    told: Connection
+    steps: int = 0
+
+    def make(self, steps: int) -> list[float]:
+        """Seconds that so many steps take, by each clock."""
+        self.told.send(steps)
+        self.steps += steps
+        return self.told.recv()
+
+    def end(self) -> float:
+        """The last loss."""
+        self.told.send(0)
+        loss: float = self.told.recv()
+        self.process.wait()
+        return loss
+
+
+def start(script: Path, model: str, folder: Path, tool: Sequence[str]) -> Training:
+    address = str(folder / "told")
+    shape = MODELS.get(model) or (model, str(Path(__file__).parent))
+    with Listener(address) as listener:
+        process = subprocess.Popen([sys.executable, *tool, str(script), *map(str, shape), "0", address])
+        return Training(process, listener.accept())
+
+
+def accounted(run: Path, first: int, last: int) -> float:
+    """Seconds a step that the recorder accounts for itself in the steps from ``first`` to ``last``."""
+    with Trace(run) as trace:
+        told: list[tuple[int, float]] = trace.sql(
+            "SELECT step + 1, sum(sum(ns) FILTER (part NOT IN ('start', 'end'))) OVER (ORDER BY step) / 1e9 "
+            "FROM recorder_stats GROUP BY step ORDER BY step"
+        ).rows()
+
+    def until(wanted: int) -> float:
+        before = max((t for t in told if t[0] <= wanted), default=(0, 0.0))
+        after = min((t for t in told if t[0] >= wanted), default=before)
+        part = (wanted - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 0.0
+        return before[1] + part * (after[1] - before[1])
+
+    return (until(last) - until(first)) / (last - first)
+
+
+def measure(
+    model: str, early: float, seconds: float, options: Sequence[str]
+) -> tuple[int, list[tuple[Any, Any]], float]:
+    """Steps of a block, what its steps took plain and recorded, and what the recorder accounts for a step."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, script = Path(place), Path(place) / "train.py"
+        script.write_text(script_of(model))
+        run = folder / "run"
+        (folder / "plain").mkdir()
+        plain = start(script, model, folder / "plain", [])
+        (folder / "recorded").mkdir()
+        tool = ["-m", "firstfault", "run", "--quiet", *options, "--out", str(run)]
+        recorded = start(script, model, folder / "recorded", tool)
+        plain.make(3)
+        recorded.make(3)
+        took = plain.make(3)[0] / 3
+        recorded.make(3)
+        size = max(_LEAST, round(1 / took))
+        for _ in range(max(1, round(early / took / size))):
+            took = plain.make(size)[0] / size
+            recorded.make(size)
+        first = recorded.steps
+        blocks = []
+        for number in range(max(2, round(seconds / (2 * took * size)))):
+            order = (plain, recorded) if number % 2 else (recorded, plain)
+            found = {id(each): each.make(size) for each in order}
+            blocks.append((found[id(plain)], found[id(recorded)]))
+        assert plain.end() == recorded.end(), "recording has changed the training"
+        return size, blocks, accounted(run, first, recorded.steps)
+
+
+def ratio(blocks: Sequence[tuple[Any, Any]], clock: int) -> float:
+    """Recorded ÷ plain, each block weighted alike, so that one in a slow second counts as much as any."""
+    return statistics.fmean(recorded[clock] / plain[clock] for plain, recorded in blocks)
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join([*MODELS, *LARGE]))
+    parser.add_argument("--early", type=float, default=60.0, help="seconds of training before the blocks that count")
+    parser.add_argument("--seconds", type=float, default=120.0, help="seconds of the blocks, both processes together")
+    parser.add_argument("--options", default="", help="options of `firstfault run`")
+    given = parser.parse_args()
+    print("| model | step | clock | recorded ÷ plain | quartiles | own |\n|---|---|---|---|---|---|")
+    for model in given.models.split(","):
+        size, blocks, own = measure(model, given.early, given.seconds, given.options.split())
+        for at, clock in enumerate(CLOCKS):
+            step = statistics.median(plain[at] for plain, _ in blocks) / size
+            halves = [ratio(random.sample(blocks, max(1, len(blocks) // 2)), at) for _ in range(200)]
+            low, _, high = statistics.quantiles(halves, n=4)
+            print(
+                f"| {model} | {step * 1e3:.2f} ms | {clock} | {ratio(blocks, at):.3f} | {low:.3f} – {high:.3f} "
+                f"| {1 + own / step:.3f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
