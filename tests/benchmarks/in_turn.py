@@ -42,7 +42,7 @@ while (wanted := told.recv()):
     ended = time.perf_counter(), time.thread_time(), time.process_time()
     step += 1
     told.send([b - a for a, b in zip(began, ended)])
-told.send(float(loss))
+told.send(float(loss.detach() if torch.is_tensor(loss) else loss))
 """
 _LEAST = 8
 """Steps of a block, at least: one of them is taken for a long one by the recorder, and its medians must not see it."""
@@ -54,7 +54,7 @@ def script_of(model: str) -> str:
     """The training script of a model, which makes steps when it is told to."""
     if model in MODELS:
         lines = PERCEPTRON_STEP.strip("\n").replace("\n", "\n    ")
-        return SCRIPT.replace("BUILD", PERCEPTRON).replace("    LOOP", "    " + lines)
+        return SCRIPT.replace("BUILD", PERCEPTRON).replace("    LOOP", lines)
     return SCRIPT.replace("BUILD", ONE_OF_MODELS).replace("LOOP", "loss = made()")
 
 

@@ -12,6 +12,7 @@ import torch
 VERIFY = Path(__file__).parent / "verify.py"
 
 
+@pytest.mark.suite
 def test_every_part_gives_its_rows_on_the_host() -> None:
     command = [sys.executable, VERIFY, "--device", "cpu", "--tiny", "--seconds", "1"]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

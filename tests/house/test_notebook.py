@@ -86,6 +86,7 @@ def test_an_interrupted_cell_leaves_a_readable_run_and_its_verdict(tmp_path: Pat
         assert trace.exit is not None
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_a_folder_that_is_in_use_is_one_clear_line(tmp_path: Path):
     (tmp_path / "night").mkdir()

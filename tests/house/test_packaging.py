@@ -98,6 +98,7 @@ def test_a_wheel_with_the_libraries_is_for_every_python_of_this_platform(wheel):
     assert f"-py3-none-{sysconfig.get_platform().replace('-', '_')}" in wheel.name
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_without_a_compiler_there_is_a_wheel_for_every_platform(tmp_path_factory):
     wheel = _built(tmp_path_factory, CC="/no/compiler")

@@ -114,6 +114,7 @@ def test_a_slow_disk_changes_no_number_and_thins_what_is_written(bench: Any) -> 
     assert any("recording was sampled" in w for w in why)
 
 
+@pytest.mark.suite
 def test_a_full_disk_is_named_with_the_first_step_that_is_missing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     small = Path(__file__).parent / "scripts" / "small_disk.py"

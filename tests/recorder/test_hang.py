@@ -74,6 +74,7 @@ def test_hang_kill_ends_it(bench):
     assert 'script.py", line 12 in <module>' in (recorded.exit.native_stack or "")
 
 
+@pytest.mark.suite
 def test_a_pause_that_ends_before_the_script_does_is_no_hang(bench):
     stacks = bench.run / "native" / "rank=0000-hang.txt"
     until_it_is_noticed = f"while not open({str(stacks)!r}, 'rb').read(1): lock.acquire(timeout=0.2)"

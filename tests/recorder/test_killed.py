@@ -72,6 +72,7 @@ def gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(max(KILLS // 2, 1)))
 @pytest.mark.parametrize("victim", [pytest.param("one rank", marks=pytest.mark.suite), "everything"])

@@ -74,6 +74,7 @@ def test_the_instructions_of_the_library_stand_in_the_recording(need_library, tm
     assert any(f"by the C library ({native.library.instructions})" in line for line in lines_of(check(run)))
 
 
+@pytest.mark.suite
 def test_who_leaves_the_library_out_is_told_nothing(tmp_path):
     run, said = _recorded(tmp_path, FIRSTFAULT_NATIVE="0")
     assert _row(run) == {"instructions": None, "without_library": "FIRSTFAULT_NATIVE is 0"}
@@ -107,6 +108,7 @@ def test_a_library_that_cannot_be_used_is_said_in_one_line(copied, tmp_path, con
     assert any(why in line for line in lines_of(check(run)))
 
 
+@pytest.mark.suite
 def test_quiet_leaves_it_out(copied, tmp_path):
     (copied / "firstfault" / "recorder" / "tensors" / "libmoments.so").unlink(missing_ok=True)
     run, said = _recorded(tmp_path, "--quiet", copied=copied)

@@ -130,6 +130,7 @@ def test_loader_workers_and_what_is_shared_are_measured_apart(bench):
     assert all(0 <= r["runnable"] <= r["threads"] for r in rows)
 
 
+@pytest.mark.suite
 def test_proportional_memory_is_asked_for_seldom_and_less_so_later():
     now = [0.0]
 

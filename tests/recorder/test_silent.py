@@ -163,6 +163,7 @@ def test_a_child_that_trains_unrecorded_is_said_while_it_trains_and_afterwards_w
     assert REASONS[reason].remedy.format_map(detail) in first
 
 
+@pytest.mark.suite
 def test_a_script_that_only_prepares_data_is_told_no_more_than_is_true(bench):
     bench.write(UNTIL_SAID + "import torch\nwhile not said() and time.monotonic() < deadline:\n    torch.ones(9).sum()")
     done = supervised(bench, "script.py")
@@ -184,6 +185,7 @@ def test_a_script_that_evaluates_with_gradients_on_is_told_which_part_is_missing
     assert "the script ended before its first training step was complete" in last
 
 
+@pytest.mark.suite
 def test_a_script_that_leaves_every_update_out_is_told_of_its_batches(bench):
     bench.write("import torch\nmodel = torch.nn.Linear(4, 1)\nfor _ in range(40): model(torch.ones(2, 4)).sum()")
     supervised(bench, "script.py")
@@ -418,6 +420,7 @@ def test_an_executable_that_is_no_python_source_is_refused_in_one_line(bench):
     assert not bench.run.exists()
 
 
+@pytest.mark.suite
 def test_a_wrapper_like_conda_run_is_recorded(bench):
     # as conda does it: a shell script of its own in a temporary folder, sourced in a fresh shell, output captured
     bench.write(TRAIN, "train.py")
@@ -441,6 +444,7 @@ def test_a_virtual_environment_inside_another_that_sees_its_packages_is_recorded
     assert completed_steps(bench.record("script.py").run) == {0: 5}
 
 
+@pytest.mark.suite
 def test_a_virtual_environment_with_another_torch_and_without_firstfault_is_named(bench):
     site = make_environment(bench.folder / "inner", sees=False)
     outer = Path(torch.__file__).parents[1]

@@ -161,6 +161,7 @@ def test_losses_that_were_damaged_are_told(bench):
         assert diagnose(trace).run.steps_recorded == 1033
 
 
+@pytest.mark.suite
 def test_a_kill_in_the_first_of_these_steps_is_counted(bench):
     """No table has an unwatched step yet, and no loss of one has been read: the file says that the breadcrumb counts them."""
     bench.write(SCRIPT)

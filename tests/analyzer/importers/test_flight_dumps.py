@@ -161,6 +161,7 @@ def test_dumps_in_which_all_is_well_have_a_headline_that_says_so(tmp_path):
     assert headline.message.startswith("The dumps of ranks 0-1 hold 4 calls in 1 process groups; 0 have not ended")
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_real_dumps_of_four_processes_name_the_rank_that_stayed_away(tmp_path):
     script = tmp_path / "train.py"

@@ -334,6 +334,7 @@ def long_index(tmp_path: Path) -> Path:
     return write_index(tmp_path, reduce_index(rows, complete=True, now_ns=0), rows)
 
 
+@pytest.mark.suite
 def test_runs_beyond_those_that_are_drawn_filter_sort_and_are_drawn_like_them(open_page, long_index):
     opened = open_page(long_index)
     opened.page.wait_for_selector("html[data-rows=all]")

@@ -143,6 +143,7 @@ def test_hostile_settings_and_names_do_nothing_in_the_index(open_page, tmp_path)
     assert opened.said == []
 
 
+@pytest.mark.suite
 def test_a_watched_sweep_shows_a_run_that_came_later_and_ends_with_ctrl_c(run_folder, tmp_path):
     (tmp_path / "sweep").mkdir()
     out = tmp_path / "out"

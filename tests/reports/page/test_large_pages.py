@@ -107,6 +107,7 @@ def long_run(run_folder):
     return make
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "every"),

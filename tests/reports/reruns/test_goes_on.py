@@ -62,13 +62,13 @@ def start(folder, run, steps, intervention, step, **values):
     ("forgotten", "optimizer", "found"),
     [
         ("nothing", ADAM, set()),
-        ("epoch", ADAM, {("counter not restored", "doubtful")}),
+        pytest.param("epoch", ADAM, {("counter not restored", "doubtful")}, marks=pytest.mark.suite),
         (
             "moments",
             ADAM,
             {("optimizer's state not restored", "failed"), ("schedule not restored", "failed")},
         ),
-        ("moments", SGD, {("optimizer's state not restored", "doubtful")}),
+        pytest.param("moments", SGD, {("optimizer's state not restored", "doubtful")}, marks=pytest.mark.suite),
         (
             "saving",
             ADAM,

@@ -109,7 +109,7 @@ def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
         pytest.param("sequences.py", "wrong-backward", "gradcheck", marks=pytest.mark.suite),
         pytest.param("language.py", "none", None, marks=pytest.mark.suite),
         ("language.py", "mask-forgotten", "dependence-future"),
-        ("adversarial.py", "none", None),
+        pytest.param("adversarial.py", "none", None, marks=pytest.mark.suite),
     ],
 )
 def test_a_script_with_a_fault_is_stopped_at_the_right_check_and_its_twin_may_go(tmp_path, script, fault, check):

@@ -82,6 +82,7 @@ def test_a_script_that_goes_on_from_a_snapshot_computes_the_same_bits(reruns_are
     goes_on(tmp_path, text, args, steps)
 
 
+@pytest.mark.suite
 def test_one_that_draws_its_samples_does_so_in_processes_of_its_own(tmp_path):
     goes_on(tmp_path, DRAWN, (), 40, run=subprocess.run)
 
