@@ -1,18 +1,18 @@
 """What late steps pay on a machine that is not quiet: a plain and a recorded process make a few steps in turn.
 
-    python tests/benchmarks/in_turn.py [--models small,medium,deep,cnn,gpt] [--early 60] [--seconds 120]
+    python tests/benchmarks/in_turn.py [--models small,medium,deep,cnn,gpt] [--pairs 5] [--early 10] [--seconds 24]
         [--options "--budget off"]
 
-Both live at once, each on one thread, and only one computes. What slows the machine for longer than a block so meets both. A
-block is as many steps as take a second, at least eight. Before the blocks that count, each trains for ``--early`` seconds, by
-when intervals have settled. ``thread`` is the time of the processor that the training's thread takes, ``process`` that of all
-threads. Printed are means over the blocks: recorded ÷ plain, with the quartiles of that mean over halves drawn at random.
-``own`` is 1 + what the recorder accounts for itself ÷ what a step takes plain. A pause looks to the recorder like a long
-training step: it is one step of a block, and no median sees it.
+Both live at once, each on one thread of the same core, and only one computes. What slows the machine for longer than a block so
+meets both. A block is as many steps as take a second, at least eight. Before the blocks that count, each trains for ``--early``
+seconds, by when intervals have settled. ``thread`` is the time of the processor that the training's thread takes, ``process``
+that of all threads. Of a pair of processes the mean over its blocks counts: recorded ÷ plain. One process is up to a tenth slower
+than another of the same kind, from its first step to its last: so printed are the median, the least and the most of several
+pairs. ``own`` is 1 + what the recorder accounts for itself ÷ what a step takes plain. The clock that the recorder imports stands
+still in a pause, which would else look like training.
 """
 
 import argparse
-import random
 import statistics
 import subprocess
 import sys
@@ -27,7 +27,11 @@ from firstfault.analyzer import Trace
 from whole_runs import LARGE, MODELS, ONE_OF_MODELS, PERCEPTRON, PERCEPTRON_STEP
 
 SCRIPT = """
-import sys, time, torch
+import os, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+clock, paused = time.perf_counter_ns, 0
+time.perf_counter_ns = lambda: clock() - paused
+import torch
 from multiprocessing.connection import Client
 from torch import nn
 torch.set_num_threads(1)
@@ -35,7 +39,12 @@ torch.manual_seed(0)
 BUILD
 told = Client(out)
 step = 0
-while (wanted := told.recv()):
+while True:
+    at = clock()
+    wanted = told.recv()
+    paused += clock() - at
+    if not wanted:
+        break
     began = time.perf_counter(), time.thread_time(), time.process_time()
     for step in range(step, step + wanted):
         LOOP
@@ -45,7 +54,7 @@ while (wanted := told.recv()):
 told.send(float(loss.detach() if torch.is_tensor(loss) else loss))
 """
 _LEAST = 8
-"""Steps of a block, at least: one of them is taken for a long one by the recorder, and its medians must not see it."""
+"""Steps of a block, at least: the first of them finds its caches full of the other process."""
 
 CLOCKS = ("wall", "thread", "process")
 
@@ -145,20 +154,21 @@ def main() -> None:
     """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join([*MODELS, *LARGE]))
-    parser.add_argument("--early", type=float, default=60.0, help="seconds of training before the blocks that count")
-    parser.add_argument("--seconds", type=float, default=120.0, help="seconds of the blocks, both processes together")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--early", type=float, default=10.0, help="seconds of training before the blocks that count")
+    parser.add_argument("--seconds", type=float, default=24.0, help="seconds of the blocks, both processes together")
     parser.add_argument("--options", default="", help="options of `firstfault run`")
     given = parser.parse_args()
-    print("| model | step | clock | recorded ÷ plain | quartiles | own |\n|---|---|---|---|---|---|")
+    print("| model | step | clock | recorded ÷ plain | least – most | own |\n|---|---|---|---|---|---|")
     for model in given.models.split(","):
-        size, blocks, own = measure(model, given.early, given.seconds, given.options.split())
+        pairs = [measure(model, given.early, given.seconds, given.options.split()) for _ in range(given.pairs)]
         for at, clock in enumerate(CLOCKS):
-            step = statistics.median(plain[at] for plain, _ in blocks) / size
-            halves = [ratio(random.sample(blocks, max(1, len(blocks) // 2)), at) for _ in range(200)]
-            low, _, high = statistics.quantiles(halves, n=4)
+            steps = [statistics.median(plain[at] for plain, _ in blocks) / size for size, blocks, _ in pairs]
+            ratios = [ratio(blocks, at) for _, blocks, _ in pairs]
+            own = statistics.median(1 + taken / step for step, (*_, taken) in zip(steps, pairs, strict=True))
             print(
-                f"| {model} | {step * 1e3:.2f} ms | {clock} | {ratio(blocks, at):.3f} | {low:.3f} – {high:.3f} "
-                f"| {1 + own / step:.3f} |",
+                f"| {model} | {statistics.median(steps) * 1e3:.2f} ms | {clock} | {statistics.median(ratios):.3f} "
+                f"| {min(ratios):.3f} – {max(ratios):.3f} | {own:.3f} |",
                 flush=True,
             )
 
