@@ -25,3 +25,8 @@ class RuleError(AnalyzerError):
 
 class ImportFileError(AnalyzerError):
     """A file cannot be imported, or the run folder that it would become is taken."""
+
+
+def first_line(e: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    return (str(e).splitlines() or [type(e).__name__])[0]

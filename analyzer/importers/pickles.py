@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import ImportFileError
+from ..errors import ImportFileError, first_line
 from .byte_streams import ByteStream
 
 _LARGEST = 2 << 30
@@ -69,4 +69,4 @@ def read_plain_pickle(path: Path) -> Any:
 
 
 def _one_line(e: BaseException) -> str:
-    return (str(e).splitlines() or [type(e).__name__])[0][:200]
+    return first_line(e)[:200]

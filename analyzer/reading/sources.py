@@ -21,7 +21,7 @@ from ...schemas.files.seals import read_seal
 from ...schemas.files.segments import Records, bytes_written, missing_at_end, read_records
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 from ...schemas.files.unwatched_rows import read_unwatched_rows, rows_after
-from ..errors import UnreadableRunError
+from ..errors import UnreadableRunError, first_line
 
 _TRIES = 10
 
@@ -189,7 +189,7 @@ class _Journal:
             held = read_records(raw, declared, marks)
         except (OSError, ValueError, pa.ArrowException) as e:
             if not tail_is_normal:
-                self.problems.append(Problem(str(path), f"journal torn after 0 complete appends: {_one_line(e)}"))
+                self.problems.append(Problem(str(path), f"journal torn after 0 complete appends: {first_line(e)}"))
             return None
         wrong = _wrong(path, held.table.schema, declared, self.newest_schema)
         if wrong:
@@ -311,12 +311,8 @@ def _same(found: pa.DataType, declared: pa.DataType) -> bool:
     return found == declared
 
 
-def _one_line(e: BaseException) -> str:
-    return (str(e).splitlines() or [type(e).__name__])[0]
-
-
 def _why(e: BaseException) -> str:
     """Why a part cannot serve: what was refused before it was opened, else what Parquet says of it."""
     if isinstance(e, OSError) and e.errno in {errno.EINVAL, errno.ELOOP} and (e.strerror or "").startswith("it is "):
         return str(e.strerror)
-    return f"torn or not Parquet: {_one_line(e)}"
+    return f"torn or not Parquet: {first_line(e)}"

@@ -5,8 +5,8 @@ themselves, which DuckDB reads in place.
 """
 
 import os
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -19,31 +19,14 @@ from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, re
 from ...schemas.files.integrity import damages
 from ...schemas.files.layout import RUN_JSON, parts, segments
 from ...schemas.files.manifest import UNKNOWN_END, rescue_exit, rescue_manifest
-from ..errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
+from ..errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError, first_line
 from ..verdict import Status
 from .liveness import goes_on, lost_position_rows
+from .on_demand import MANY_ROWS, OnDemand
 from .records import as_table, record_rows
 from .scratch import Scratch
 from .sources import NOT_VERIFIED, Problem, Source, find_sources
-from .views import (
-    SHARED,
-    asks_for_shared,
-    asks_what_there_is,
-    create_macros,
-    create_shared_views,
-    create_views,
-    describe,
-    install_types,
-    literal_path,
-    quote,
-    reading,
-    shared_selects,
-    shared_words,
-    words_of,
-)
-
-LONG = frozenset({"stats", "whole_stats", "device_events", "memory_changes", "profiled_calls"})
-"""Shared views with about as many rows as the longest tables. They stay views where a run is not small."""
+from .views import SHARED, create_views, describe, install_types, literal_path, quote
 
 LARGE_BYTES = 60 * 2**20
 """Size of all parts, some ten million rows, from which a scratch file stands in for memory."""
@@ -51,19 +34,6 @@ LARGE_BYTES = 60 * 2**20
 MEMORY_OF_LARGE = 1_200
 """MB that DuckDB may hold of a large run, where the machine has twice as much: with what is outside its count the process stays
 below 2 GB. What does not fit is written to the scratch file."""
-
-SMALL_BYTES = 4 * 2**20
-"""Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
-
-TAKEN_BYTES = 400 * 2**20
-"""What tables of a larger run may take of the memory, eight bytes a value: opening and planning their files again for each of
-some 150 rules costs more than all there is to compute. With more, the longest ones are read where they lie."""
-
-TAKEN_BYTES_OF_LARGE = 8 * 2**30
-"""The same where they go into the scratch file, which holds them in a fourth of it."""
-
-_MANY_ROWS = 1_000_000
-
 
 HARMLESS = {
     duckdb.StatementType.SELECT,
@@ -105,8 +75,6 @@ class Trace:
     file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
     """
 
-    _long = LONG
-
     def __init__(
         self, path: str | Path, *, threads: int | None = None, described: bool = False, unsafe: bool = False
     ) -> None:
@@ -137,6 +105,7 @@ class Trace:
             self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         if self._scratch is not None:
             self._con.execute(f"SET memory_limit = '{min(MEMORY_OF_LARGE, _memory_mb(self._con) // 2)}MB'")
+        self._views = OnDemand(self._con, self.path, self._sources, on_disk=self._scratch is not None)
         self._forget()
         try:
             self._open(described=described)
@@ -144,21 +113,10 @@ class Trace:
                 self._lock()
         except duckdb.Error as e:
             self.close()
-            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+            raise AnalyzerError(f"{self.path}: cannot be opened ({first_line(e)}); please report this run") from e
 
     def _forget(self) -> None:
-        """Start with nothing computed and no question answered."""
-        self._prepared = False
-        self._unviewed: Mapping[str, str] = shared_selects()
-        """Shared view → its SELECT, where there is nothing of that name yet: a view is planned when it is created."""
-        self._macros = False
-        """Whether the macros are there that shared views use."""
-        self._untaken = set[str]()
-        """Tables that are to be taken out of their files when they are first asked for."""
-        self._uncomputed: dict[str, frozenset[str]] = {}
-        """Shared view → the words of its SELECT, where it is to become a table when it is first asked for."""
-        self._selects: Mapping[str, str] = {}
-        """Shared view → its SELECT, where there is nothing of that name before it is asked for."""
+        """Start with no question answered."""
         self._any: dict[str, bool] = {}
         self._filled: dict[str, frozenset[str]] = {}
         self._met: dict[tuple[str, str], bool] = {}
@@ -175,8 +133,7 @@ class Trace:
             records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
         create_views(self._con, {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()})
         if described:
-            create_shared_views(self._con, described=True)
-            self._unviewed, self._macros = {}, True
+            self._views.describe()
             for table in (*TABLES.values(), *RECORDS.values()):
                 describe(self._con, table)
 
@@ -201,9 +158,9 @@ class Trace:
         if table not in self._any:
             if table not in self.tables:
                 raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
-            self._view(table)
+            self._views.create(table)
             if table in SHARED:
-                self._compute(table)
+                self._views.compute(table)
             found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
             self._any[table] = bool(found)
         return self._any[table]
@@ -211,12 +168,12 @@ class Trace:
     def filled(self, table: str) -> frozenset[str]:
         """Columns of a recorded table that hold at least one value; asked once."""
         if table not in self._filled:
-            self._compute(table)
+            self._views.compute(table)
             declared = {**TABLES, **RECORDS}[table].column_names
             rows = self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0]  # noqa: S608 # declared names
             if (
-                rows > _MANY_ROWS
-            ):  # stops at each column's first value; costs more than one look at all rows of a short table
+                rows > MANY_ROWS
+            ):  # stops at each column's first value; of a short table it costs more than all rows at once
                 tests = ", ".join(f'EXISTS (FROM "{table}" WHERE "{c}" IS NOT NULL)' for c in declared)
                 row = self._con.execute(f"SELECT {tests}").fetchall()[0]
             else:
@@ -253,7 +210,7 @@ class Trace:
         looks: list[str] = []
         try:
             for table, wanted in conditions.items():
-                if self._is_short(table):
+                if self._views.is_short(table):
                     tests = ", ".join(f"coalesce(bool_or({condition}), false)" for condition in wanted)
                     looks.append(f'(SELECT {tests} FROM "{table}")')  # noqa: S608 # a rule's own words
                 else:
@@ -263,21 +220,10 @@ class Trace:
             raise QueryError(str(e)) from e
         return dict(zip(asked, found, strict=True))
 
-    def _is_short(self, table: str) -> bool:
-        """Whether to look at all rows of a table costs little."""
-        self._view(table)
-        if self._selects:
-            self._compute(table)
-            return True
-        if table in self._uncomputed:
-            return False
-        self._compute(table)
-        return self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0] <= _MANY_ROWS  # noqa: S608 # a rule's
-
     def measured_kinds(self) -> frozenset[str]:
         """Kinds of tensors that have at least one row in tensor_stats; asked once."""
         if self._kinds is None:
-            self._compute("tensors tensor_stats")
+            self._views.compute("tensors tensor_stats")
             rows = self._con.execute(
                 "SELECT DISTINCT kind FROM tensors t WHERE EXISTS"
                 " (FROM tensor_stats s WHERE s.rank = t.rank AND s.tensor_id = t.tensor_id)"
@@ -288,7 +234,7 @@ class Trace:
     def steps_recorded(self) -> int:
         """How many different steps have a row in steps; asked once."""
         if self._steps is None:
-            self._compute("steps")
+            self._views.compute("steps")
             self._steps = int(self._con.execute("SELECT count(DISTINCT step) FROM steps").fetchall()[0][0])
         return self._steps
 
@@ -304,8 +250,8 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
-        self._view(query)
-        self._compute(query)
+        self._views.create(query)
+        self._views.compute(query)
         try:
             relation = cast(
                 "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
@@ -319,8 +265,8 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
-        self._view(query)
-        self._compute(query)
+        self._views.create(query)
+        self._views.compute(query)
         try:
             done = self._con.execute(parsed(query), dict(params) if params else None)
             names = [column[0] for column in done.description or []]
@@ -331,96 +277,7 @@ class Trace:
     def prepare(self) -> None:
         """Take tables into the database, so that no question opens their files again; from here on a shared view is computed
         when it is first asked for, and once. Idempotent."""
-        if self._prepared:
-            return
-        small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
-        self._untaken = self._to_take(small=small)
-        if small and self._unviewed:  # a view that nobody asks for costs its planning
-            for name in list(self._untaken):
-                self._take(name)
-            self._create_macros()
-            self._selects, self._unviewed = self._unviewed, {}
-        else:
-            self._view()
-        self._uncomputed = dict(shared_words())
-        self._prepared = True
-
-    def _to_take(self, *, small: bool) -> set[str]:
-        """Tables that go into memory, or into the scratch file: all of a small run, else the shortest ones."""
-        found = {name for name, s in self._sources.items() if not s.table.latest and (s.parts or s.journal)}
-        if small:
-            return found
-        sizes: dict[str, int] = {}
-        for name in found:
-            with suppress(duckdb.Error):  # its footer cannot be read: whoever asks for it is told
-                rows = self._con.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]  # noqa: S608 # declared names
-                sizes[name] = 8 * rows * len(self._sources[name].table.columns)
-        left, taken = TAKEN_BYTES if self._scratch is None else TAKEN_BYTES_OF_LARGE, set[str]()
-        for name in sorted(sizes, key=lambda n: (sizes[n], n)):
-            left -= sizes[name]
-            if left >= 0:
-                taken.add(name)
-        return taken
-
-    def _compute(self, query: str) -> None:
-        """Put tables in the places of what a query reads, and of what the shared views in it read."""
-        if not self._uncomputed and not self._untaken:
-            return
-        wanted = set(words_of(query))
-        if self._selects and asks_what_there_is(query):
-            wanted.update(self._uncomputed)
-        for name in reversed(self._uncomputed):  # each reads only what stands before it
-            if name in wanted:
-                wanted |= self._uncomputed[name]
-        for name in sorted(self._untaken & wanted):
-            self._take(name)
-        for name in [n for n in self._uncomputed if n in wanted]:
-            del self._uncomputed[name]
-            if name not in self._long or name in self._selects:
-                with self._reading():
-                    self._materialise(name)
-
-    def _take(self, name: str) -> None:
-        self._untaken.remove(name)
-        with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
-            self._materialise(name)
-
-    @contextmanager
-    def _reading(self) -> Generator[None]:
-        try:
-            yield
-        except duckdb.Error as e:
-            raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
-
-    def _view(self, query: str | None = None) -> None:
-        """Create the shared views that a query may want, or all of them: a run that is prepared has tables instead."""
-        if not self._unviewed or (query is not None and not asks_for_shared(query)):
-            return
-        wanted = set(self._unviewed)
-        if query is not None and not asks_what_there_is(query):
-            wanted = reading(words_of(query))
-        new = {name: select for name, select in self._unviewed.items() if name in wanted}
-        self._unviewed = {name: select for name, select in self._unviewed.items() if name not in wanted}
-        try:
-            self._create_macros()
-            # a line of its own: a SELECT may end with a comment
-            self._con.execute(";\n".join(f'CREATE VIEW "{name}" AS {select}' for name, select in new.items()))
-        except duckdb.Error as e:
-            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
-
-    def _create_macros(self) -> None:
-        if not self._macros:
-            create_macros(self._con)
-            self._macros = True
-
-    def _materialise(self, name: str) -> None:
-        """A table with the rows of a view takes the view's place."""
-        if name in self._selects:
-            self._con.execute(f'CREATE TABLE "{name}" AS {self._selects[name]}')
-            return
-        self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
-        self._con.execute(f'DROP VIEW "{name}"')
-        self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')
+        self._views.prepare()
 
     def close(self) -> None:
         """Free what DuckDB holds. Idempotent."""
@@ -480,7 +337,3 @@ def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
     (said,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
     number, unit = str(said).split()
     return int(float(number) * {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}.get(unit, 2**30) / 0.8e6)
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).splitlines() or [type(e).__name__])[0]

@@ -14,6 +14,7 @@ import duckdb
 
 from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
 from ...schemas.files.parts import Rows, table_of
+from ..reading.on_demand import OnDemand
 from ..reading.records import record_rows
 from ..reading.trace import Trace, parsed
 from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, shared_words
@@ -32,7 +33,6 @@ class CaseDatabase:
         create_tables(self._con, _DECLARED.values())
         create_shared_views(self._con, described=False, filled=True)
         self._selects = shared_selects()
-        self._reads = shared_words()
 
     @contextmanager
     def filled(self, tables: Mapping[str, Rows], manifest: RunManifest, exit_: ExitRecord | None) -> Generator[Trace]:
@@ -41,8 +41,7 @@ class CaseDatabase:
         trace = _CaseTrace(self._con, manifest, exit_)
         given += [(RECORDS[name], rows) for name, rows in record_rows(manifest, exit_, trace.status).items()]
         given = [(table, rows) for table, rows in given if rows.num_rows]
-        outdated = self._outdated({table.name for table, _ in given})
-        trace.computes(outdated, {view: self._reads[view] for view in outdated})
+        trace.computes(self._outdated({table.name for table, _ in given}))
         self._con.begin()
         try:
             fill_tables(self._con, given)
@@ -54,7 +53,7 @@ class CaseDatabase:
         """Shared views that read one of these tables, directly or through another view, with their SELECTs."""
         changed, found = set(filled), dict[str, str]()
         for view, select in self._selects.items():
-            if changed & self._reads[view]:
+            if changed & shared_words()[view]:
                 changed.add(view)
                 found[view] = select
         return found
@@ -72,11 +71,22 @@ class CaseDatabase:
         self.close()
 
 
+class _CaseViews(OnDemand):
+    """Tables that are filled, and views that are computed: from ``selects`` those that have to be computed anew."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, selects: Mapping[str, str]) -> None:
+        super().__init__(con, Path("run"), {}, on_disk=False)
+        self._prepared, self._unviewed = True, {}
+        self._selects = selects
+        self._uncomputed = {view: shared_words()[view] for view in selects}
+
+    def _materialise(self, name: str) -> None:
+        self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
+
+
 class _CaseTrace(Trace):
     """A trace over tables that are filled and views that are computed. It has no folder, so a run without an exit record is
     lost."""
-
-    _long = frozenset[str]()
 
     def __init__(self, con: duckdb.DuckDBPyConnection, manifest: RunManifest, exit_: ExitRecord | None) -> None:
         self.path = Path("run")
@@ -85,15 +95,10 @@ class _CaseTrace(Trace):
         self.problems, self.rows_damaged = [], False
         self._con = con
         self._forget()
-        self._prepared, self._unviewed = True, {}
 
-    def computes(self, selects: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> None:
-        """Have these shared views computed anew, each when it is first asked for. ``words``: those of each SELECT."""
-        self._selects = dict(selects)
-        self._uncomputed = dict(words)
-
-    def _materialise(self, name: str) -> None:
-        self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
+    def computes(self, selects: Mapping[str, str]) -> None:
+        """Have these shared views computed anew, each when it is first asked for."""
+        self._views = _CaseViews(self._con, selects)
 
     def close(self) -> None:
         """Leave the database open: it is the CaseDatabase's."""

@@ -71,8 +71,9 @@ class Snapshots(Watch):
         self._took = 0.0
         """Seconds that its copy took, and then its writing."""
         self._writer: threading.Thread | None = None
-        self._written_ns: int | None = None
-        """Processor time that writing the newest took, once it is written."""
+        """That of the newest, until its time is accounted for."""
+        self._written_ns = 0
+        """Processor time that it took."""
         self._trouble = ""
         """What the writing thread met."""
 
@@ -96,7 +97,7 @@ class Snapshots(Watch):
         self._began = self._began or now
         seconds = (now - self._began) / 1e9
         self._account()
-        if self._due(seconds) and (self._writer is None or not self._writer.is_alive()):
+        if self._writer is None and self._due(seconds):
             try:
                 self._take(seconds)
             except UnfitError as e:
@@ -107,10 +108,10 @@ class Snapshots(Watch):
 
     def _account(self) -> None:
         """Say what writing took, once it is done."""
-        if self._written_ns is not None:
+        if self._writer is not None and not self._writer.is_alive():
+            self._writer = None
             self._took += self._written_ns / 1e9
-            self.session.budget.spent_aside("snapshots", self._written_ns)
-            self._written_ns = None
+            self.session.budget.wrote_snapshot(self._written_ns)
 
     def _due(self, seconds: float) -> bool:
         if self.plan.kind == "every":

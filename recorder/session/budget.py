@@ -149,8 +149,6 @@ class Budget:
         self._unsettled_ns = 0
         """Time of writing that the next row's recorder_ns will hold."""
         self._totals: dict[str, list[int]] = {}
-        self._asides: set[str] = set()
-        """Parts that threads beside the training have taken."""
         self._grace_over = False
         self._enforced = False
         self._owed_ns = 0.0
@@ -219,10 +217,9 @@ class Budget:
             now[0] += ns
             now[1] += tensors
 
-    def spent_aside(self, part: str, ns: int) -> None:
-        """A thread beside the training has taken processor time."""
-        self._add(part, ns, 1)
-        self._asides.add(part)
+    def wrote_snapshot(self, ns: int) -> None:
+        """A thread beside the training has taken processor time to write a snapshot."""
+        self._add("snapshots", ns, 1)
         if self._enforced:
             self._owe(ns, 0)
 
@@ -299,10 +296,14 @@ class Budget:
         ]
         rows += [
             self._row(step, part, every, self._reason(every))
-            for part, every in (("rows", self.watched_every), ("rest", self.watched_every), ("unwatched", 1))
+            for part, every in (
+                ("rows", self.watched_every),
+                ("rest", self.watched_every),
+                ("unwatched", 1),
+                ("snapshots", 1),
+            )
             if part in self._totals
         ]
-        rows += [self._row(step, part, 1, self._reason(1)) for part in sorted(self._asides) if part in self._totals]
         self._totals = {}
         return rows
 

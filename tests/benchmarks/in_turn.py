@@ -13,13 +13,12 @@ still in a pause, which would else look like training.
 """
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,22 @@ from firstfault.analyzer import Trace
 from whole_runs import LARGE, MODELS, ONE_OF_MODELS, PERCEPTRON, PERCEPTRON_STEP
 
 SCRIPT = """
-import os, sys, time
+import json, os, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 clock, paused = time.perf_counter_ns, 0
 time.perf_counter_ns = lambda: clock() - paused
 import torch
-from multiprocessing.connection import Client
 from torch import nn
 torch.set_num_threads(1)
 torch.manual_seed(0)
 BUILD
-told = Client(out)
+def tell(found):
+    print(json.dumps(found), flush=True)
+
 step = 0
 while True:
     at = clock()
-    wanted = told.recv()
+    wanted = int(sys.stdin.readline())
     paused += clock() - at
     if not wanted:
         break
@@ -50,8 +50,8 @@ while True:
         LOOP
     ended = time.perf_counter(), time.thread_time(), time.process_time()
     step += 1
-    told.send([b - a for a, b in zip(began, ended)])
-told.send(float(loss.detach() if torch.is_tensor(loss) else loss))
+    tell([b - a for a, b in zip(began, ended)])
+tell(float(loss.detach() if torch.is_tensor(loss) else loss))
 """
 _LEAST = 8
 """Steps of a block, at least: the first of them finds its caches full of the other process."""
@@ -67,34 +67,30 @@ def script_of(model: str) -> str:
     return SCRIPT.replace("BUILD", ONE_OF_MODELS).replace("LOOP", "loss = made()")
 
 
-@dataclass
 class Training:
     """A process that makes steps when it is told to."""
 
-    process: subprocess.Popen[bytes]
-    told: Connection
-    steps: int = 0
+    def __init__(self, script: Path, model: str, tool: Sequence[str]) -> None:
+        shape = MODELS.get(model) or (model, str(Path(__file__).parent))
+        arguments = [*map(str, shape), "0", "-"]  # neither a number of steps nor a file
+        self.process = subprocess.Popen(
+            [sys.executable, *tool, str(script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.steps = 0
 
-    def make(self, steps: int) -> list[float]:
-        """Seconds that so many steps take, by each clock."""
-        self.told.send(steps)
+    def make(self, steps: int) -> Any:
+        """Seconds that so many steps take, by each clock; of 0 steps the last loss, and then it ends."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(steps, file=self.process.stdin, flush=True)
         self.steps += steps
-        return self.told.recv()
+        return json.loads(self.process.stdout.readline())
 
     def end(self) -> float:
         """The last loss."""
-        self.told.send(0)
-        loss: float = self.told.recv()
+        loss: float = self.make(0)
         self.process.wait()
         return loss
-
-
-def start(script: Path, model: str, folder: Path, tool: Sequence[str]) -> Training:
-    address = str(folder / "told")
-    shape = MODELS.get(model) or (model, str(Path(__file__).parent))
-    with Listener(address) as listener:
-        process = subprocess.Popen([sys.executable, *tool, str(script), *map(str, shape), "0", address])
-        return Training(process, listener.accept())
 
 
 def accounted(run: Path, first: int, last: int) -> float:
@@ -119,18 +115,13 @@ def measure(
 ) -> tuple[int, list[tuple[Any, Any]], float]:
     """Steps of a block, what its steps took plain and recorded, and what the recorder accounts for a step."""
     with tempfile.TemporaryDirectory() as place:
-        folder, script = Path(place), Path(place) / "train.py"
+        script, run = Path(place) / "train.py", Path(place) / "run"
         script.write_text(script_of(model))
-        run = folder / "run"
-        (folder / "plain").mkdir()
-        plain = start(script, model, folder / "plain", [])
-        (folder / "recorded").mkdir()
-        tool = ["-m", "firstfault", "run", "--quiet", *options, "--out", str(run)]
-        recorded = start(script, model, folder / "recorded", tool)
+        plain = Training(script, model, [])
+        recorded = Training(script, model, ["-m", "firstfault", "run", "--quiet", *options, "--out", str(run)])
         plain.make(3)
-        recorded.make(3)
         took = plain.make(3)[0] / 3
-        recorded.make(3)
+        recorded.make(6)
         size = max(_LEAST, round(1 / took))
         for _ in range(max(1, round(early / took / size))):
             took = plain.make(size)[0] / size

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, UnreadableRunError
+from firstfault.analyzer.reading import on_demand
 from firstfault.analyzer.reading import trace as trace_module
 from firstfault.analyzer.reading.views import SHARED
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
@@ -87,7 +88,7 @@ def test_each_shared_view_is_created_with_no_others_than_those_it_reads(write_ru
     for name in SHARED:
         with Trace(run) as trace:
             trace.rows(f'FROM "{name}"')
-            created[name] = set(SHARED) - set(trace._unviewed)
+            created[name] = set(SHARED) - set(trace._views._unviewed)
     assert created["losses"] < set(SHARED)
     assert all(created[read] <= read_by for read_by in created.values() for read in read_by)
 
@@ -283,9 +284,14 @@ def test_a_segment_of_a_table_that_is_not_known_is_ignored(write_run: Any, folde
 def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(steps=steps(0, 9))
     answers: list[list[dict[str, Any]]] = []
-    for limits in ({}, {"SMALL_BYTES": 0}, {"TAKEN_BYTES": 0}, {"LARGE_BYTES": 0}):
-        for name, limit in limits.items():
-            monkeypatch.setattr(trace_module, name, limit)
+    for place, limit in (
+        (None, ""),
+        (on_demand, "SMALL_BYTES"),
+        (on_demand, "TAKEN_BYTES"),
+        (trace_module, "LARGE_BYTES"),
+    ):
+        if place is not None:
+            monkeypatch.setattr(place, limit, 0)
         with Trace(run) as trace:
             answers.append(trace.sql("SELECT * FROM steps ORDER BY step").to_dicts())
             trace.prepare()
@@ -299,7 +305,7 @@ def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkey
 def test_of_a_larger_run_a_table_is_taken_and_a_view_computed_when_it_is_first_asked_for(
     write_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(on_demand, "SMALL_BYTES", 0)
     kept = "SELECT table_name FROM duckdb_tables()"  # names none of them
     some = {"steps", "events", "step_series", "losses", "stats"}
     with Trace(write_run(steps=steps(0, 9), events=[{"time_ns": 1, "event": "seeded"}])) as trace:
@@ -323,10 +329,10 @@ def test_rows_that_meet_a_condition_are_looked_for_in_tables_that_are_short_and_
         assert not trace.may_have("steps", "loss > 1e9")  # asked alone
         with pytest.raises(QueryError, match="nothing"):
             trace.may_have("steps", "nothing > 9")
-    monkeypatch.setattr(trace_module, "_MANY_ROWS", 9)
+    monkeypatch.setattr(on_demand, "MANY_ROWS", 9)
     with Trace(run) as trace:
         assert trace.may_have("steps", "step > 9")
-    monkeypatch.setattr(trace_module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(on_demand, "SMALL_BYTES", 0)
     with Trace(run) as trace:
         trace.prepare()
         assert trace.may_have("step_series", "step > 9")

@@ -1,0 +1,169 @@
+"""Tables and shared views of an opened run: created, taken out of their files, or computed, each when a query first names it."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+
+from ..errors import AnalyzerError, first_line
+from .sources import Source
+from .views import (
+    asks_for_shared,
+    asks_what_there_is,
+    create_macros,
+    create_shared_views,
+    reading,
+    shared_selects,
+    shared_words,
+    words_of,
+)
+
+LONG = frozenset({"stats", "whole_stats", "device_events", "memory_changes", "profiled_calls"})
+"""Shared views with about as many rows as the longest tables. They stay views where a run is not small."""
+
+SMALL_BYTES = 4 * 2**20
+"""Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
+
+TAKEN_BYTES = 400 * 2**20
+"""What tables of a larger run may take of the memory, eight bytes a value: opening and planning their files again for each of
+some 150 rules costs more than all there is to compute. With more, the longest ones are read where they lie."""
+
+TAKEN_BYTES_OF_LARGE = 8 * 2**30
+"""The same where they go into the scratch file, which holds them in a fourth of it."""
+
+MANY_ROWS = 1_000_000
+"""Rows of a table above which to look at all of them costs more than one look for each question."""
+
+
+class OnDemand:
+    """What is in the database of one run so far. ``on_disk``: the database is a scratch file. Raises AnalyzerError where a part
+    of the run cannot be read."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, path: Path, sources: Mapping[str, Source], *, on_disk: bool
+    ) -> None:
+        self._con = con
+        self._path = path
+        self._sources = sources
+        self._on_disk = on_disk
+        self._prepared = False
+        self._macros = False
+        """Whether the macros are there that shared views use."""
+        self._unviewed: Mapping[str, str] = shared_selects()
+        """Shared view → its SELECT, where there is nothing of that name yet: a view is planned when it is created."""
+        self._untaken = set[str]()
+        """Tables that are to be taken out of their files when they are first asked for."""
+        self._uncomputed: dict[str, frozenset[str]] = {}
+        """Shared view → the words of its SELECT, where it is to become a table when it is first asked for."""
+        self._selects: Mapping[str, str] = {}
+        """Shared view → its SELECT, where there is no view of that name before it is computed."""
+
+    def describe(self) -> None:
+        """Create all shared views, with a comment on each and on its columns."""
+        create_shared_views(self._con, described=True)
+        self._unviewed, self._macros = {}, True
+
+    def create(self, query: str | None = None) -> None:
+        """Create the shared views that a query may want, or all of them: a run that is prepared has tables instead."""
+        if not self._unviewed or (query is not None and not asks_for_shared(query)):
+            return
+        wanted = set(self._unviewed)
+        if query is not None and not asks_what_there_is(query):
+            wanted = reading(words_of(query))
+        new = {name: select for name, select in self._unviewed.items() if name in wanted}
+        self._unviewed = {name: select for name, select in self._unviewed.items() if name not in wanted}
+        try:
+            self._create_macros()
+            # a line of its own: a SELECT may end with a comment
+            self._con.execute(";\n".join(f'CREATE VIEW "{name}" AS {select}' for name, select in new.items()))
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self._path}: cannot be opened ({first_line(e)}); please report this run") from e
+
+    def prepare(self) -> None:
+        """Have tables taken into the database and shared views computed from now on. Idempotent."""
+        if self._prepared:
+            return
+        small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
+        self._untaken = self._to_take(small=small)
+        if small and self._unviewed:  # a view that nobody asks for costs its planning
+            for name in list(self._untaken):
+                self._take(name)
+            self._create_macros()
+            self._selects, self._unviewed = self._unviewed, {}
+        else:
+            self.create()
+        self._uncomputed = dict(shared_words())
+        self._prepared = True
+
+    def compute(self, query: str) -> None:
+        """Put tables in the places of what a query reads, and of what the shared views in it read."""
+        if not self._uncomputed and not self._untaken:
+            return
+        wanted = set(words_of(query))
+        if self._selects and asks_what_there_is(query):
+            wanted.update(self._uncomputed)
+        for name in reversed(self._uncomputed):  # each reads only what stands before it
+            if name in wanted:
+                wanted |= self._uncomputed[name]
+        for name in sorted(self._untaken & wanted):
+            self._take(name)
+        for name in [n for n in self._uncomputed if n in wanted]:
+            del self._uncomputed[name]
+            if name not in LONG or name in self._selects:
+                with self._reading():
+                    self._materialise(name)
+
+    def is_short(self, table: str) -> bool:
+        """Whether to look at all rows of a table costs little."""
+        self.create(table)
+        if self._selects:
+            self.compute(table)
+            return True
+        if table in self._uncomputed:
+            return False
+        self.compute(table)
+        return self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0] <= MANY_ROWS  # noqa: S608 # a rule's
+
+    def _create_macros(self) -> None:
+        if not self._macros:
+            create_macros(self._con)
+            self._macros = True
+
+    def _to_take(self, *, small: bool) -> set[str]:
+        """Tables that go into memory, or into the scratch file: all of a small run, else the shortest ones."""
+        found = {name for name, s in self._sources.items() if not s.table.latest and (s.parts or s.journal)}
+        if small:
+            return found
+        sizes: dict[str, int] = {}
+        for name in found:
+            with suppress(duckdb.Error):  # its footer cannot be read: whoever asks for it is told
+                rows = self._con.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]  # noqa: S608 # declared names
+                sizes[name] = 8 * rows * len(self._sources[name].table.columns)
+        left, taken = TAKEN_BYTES_OF_LARGE if self._on_disk else TAKEN_BYTES, set[str]()
+        for name in sorted(sizes, key=lambda n: (sizes[n], n)):
+            left -= sizes[name]
+            if left >= 0:
+                taken.add(name)
+        return taken
+
+    def _take(self, name: str) -> None:
+        self._untaken.remove(name)
+        with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
+            self._materialise(name)
+
+    def _materialise(self, name: str) -> None:
+        """A table with the rows of a view takes the view's place."""
+        if name in self._selects:
+            self._con.execute(f'CREATE TABLE "{name}" AS {self._selects[name]}')
+            return
+        self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
+        self._con.execute(f'DROP VIEW "{name}"')
+        self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        try:
+            yield
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self._path}: a part cannot be read to its end ({first_line(e)})") from e
