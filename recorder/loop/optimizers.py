@@ -218,7 +218,7 @@ class OptimizerWatch(Part):
         """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""
         optimizer = self._held.inner(optimizer)
         held = self.track(optimizer)
-        if held.steps != steps_before:
+        if held.steps != steps_before or self.session.position.unwatched:  # unwatched steps are added when they end
             return
         self._rosters.refresh(self._held.numbered())
         held.grad_norm = self.rows.gradients(self._rosters.parameters_of(held.id, optimizer))

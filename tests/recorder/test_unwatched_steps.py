@@ -264,6 +264,23 @@ def test_two_optimizers_make_one_iteration(tmp_path, seldom):
     assert completed_steps(tmp_path / "run") == {0: 60}
 
 
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_a_scaler_that_is_switched_off_makes_no_iteration_of_its_own(tmp_path, seldom, optimizers):
+    made = [network(seed) for seed in range(optimizers)]
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    with Recorder(tmp_path / "run"):
+        for _ in range(60):
+            for model, optimizer in made:
+                optimizer.zero_grad()
+                scaler.scale(model(torch.ones(4, 6)).square().mean()).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    assert completed_steps(tmp_path / "run") == {0: 60}
+    with Trace(tmp_path / "run") as trace:
+        assert trace.rows("SELECT count(*) AS n FROM steps WHERE NOT stepped") == [{"n": 0}]
+        assert trace.rows("SELECT max(step) AS last FROM unwatched_steps") == [{"last": 59}]
+
+
 def test_an_optimizer_that_joins_is_seen(tmp_path, seldom):
     left, first = network(1)
     right, second = network(2)
