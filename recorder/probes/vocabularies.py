@@ -5,6 +5,7 @@ For a process of our own alone: reading the variables of a frame keeps them aliv
 """
 
 import contextlib
+import math
 import os
 import sys
 from collections import Counter
@@ -37,9 +38,11 @@ _FEWEST_SHARED = 16
 """Words that share numbers in runs. Convention of this project, names of digits or months are twelve at most."""
 _RUN = 3
 """Words with numbers that follow each other: two may do so by chance."""
-_DESCENTS = 0.1
+_DESCENTS = 0.2
 """Share of neighbours that may stand otherwise than their hashes: words that met in a slot of the set. In any other order it is
 a half."""
+_CHANCE = 1e-9
+"""Chance that words in any other order stand so. Arithmetic: sixty orders are compared."""
 
 
 class Vocabulary(NamedTuple):
@@ -261,5 +264,8 @@ def _stands_as_hashed(words: list[str]) -> bool:
 
 
 def _descents(places: list[int]) -> bool:
-    """Whether places ascend, but for few."""
-    return sum(b < a for a, b in pairwise(places)) <= _DESCENTS * (len(places) - 1)
+    """Whether places ascend, but for fewer than chance gives: of the orders of n places, at most ``(d + 1) ** n`` have d descents
+    or fewer (Worpitzky's identity)."""
+    n = len(places)
+    fewer = sum(b < a for a, b in pairwise(places))
+    return fewer <= _DESCENTS * (n - 1) and n * math.log(fewer + 1) - math.lgamma(n + 1) < math.log(_CHANCE)

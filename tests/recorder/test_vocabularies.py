@@ -1,6 +1,7 @@
 """Vocabularies of a script's own: found in its objects; words that share numbers, and numbers in the order of a set."""
 
 from collections import Counter
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_mapping_that_no_number_of_the_batch_comes_from_is_not_judged(batch, r
     assert judge_vocabularies([Vocabulary("vocab", words)], [], [batch], [nn.Embedding(rows, 4)]) == []
 
 
-@pytest.mark.parametrize("count", [12, 40, 3000])
+@pytest.mark.parametrize("count", [30, 60, 3000])
 def test_the_order_of_a_set_is_known_and_others_are_not(count):
     words = [f"word {i * 37 % count}" for i in range(count)]
     assert follows_a_set(["<pad>", "<unk>", *set(words)])
@@ -82,6 +83,15 @@ def test_the_order_of_a_set_is_known_and_others_are_not(count):
     assert not follows_a_set(sorted(words))
     assert not follows_a_set(words)
     assert not follows_a_set(list(dict.fromkeys(words[::-1])))
+
+
+@pytest.mark.parametrize("count", [10, 12, 15, 20])
+def test_no_few_words_stand_as_in_a_set_by_chance(count):
+    words = [f"word {i}" for i in range(40 * count)]
+    shuffle = Random(count).shuffle
+    for _ in range(200):
+        shuffle(words)
+        assert not follows_a_set(["<pad>", "<unk>", *words[:count]])
 
 
 SAVES = "import torch\ntorch.save({'net': net.state_dict(), 'epoch': 1}, path)\n"
