@@ -91,7 +91,8 @@ class BackwardWatch(Part):
         self.risk_paths = RiskPaths()
         """Ways to the operators of the last graph that was looked at, where it is not harmless."""
         self._weight_looks = _WEIGHT_LOOKS
-        self._losses = Band(0.0)
+        self.left_band = Band(0.0).left_by
+        """Asked with a loss where it lies: above or below what it was in the steps before (1, -1), or among it (0)."""
         self._scaled: tuple[int, Tensor, Tensor] | None = None
         self.multiplied = False
         """Whether a GradScaler is in use."""
@@ -210,10 +211,6 @@ class BackwardWatch(Part):
         if self.session.position.saved_tensor_hooks_used:
             return False
         return any(at_risk(node) for node in self.risk_paths.ends(loss))
-
-    def left_band(self, loss: float) -> int:
-        """Where a loss lies, as tensors.band says it: above or below what it was in the steps before, or among it (0)."""
-        return self._losses.left_by(loss)
 
     def _find_first(self, loss: Tensor) -> None:
         """Look for where a loss was lost, as far as no module has shown it."""

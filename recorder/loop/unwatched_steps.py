@@ -10,6 +10,7 @@ undefined at what it holds, within its step where steps are long enough; a loss 
 every step has one; an optimizer that has not stepped before; an exception.
 """
 
+import functools
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -22,7 +23,6 @@ import torch.optim.optimizer as optim
 from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
-from ...schemas.files.step_values import Row
 from ...schemas.files.unwatched_rows import CAPACITY
 from ..script.signal_handlers import raised_by_signal_handler
 from ..session.patches import Patches, Removable
@@ -75,6 +75,10 @@ class UnwatchedSteps(Part):
     _numbers: LateNumbers | None = None
     _place: int | None = None
     """Where the loss of the step in progress will arrive, if it is on a device."""
+    _own_ns = 0
+    """What reading losses and making rows has taken in this stretch."""
+    _backward: tuple[Callable[..., Any], ...] = ()
+    """torch.autograd.backward without a wrapper, with the one of unwatched steps, and with that of watched ones."""
 
     def __init__(
         self, session: Session, forward: ForwardWatch, backward: BackwardWatch, optimizers: OptimizerWatch
@@ -116,8 +120,8 @@ class UnwatchedSteps(Part):
         """Rows whose losses are on their way: step, time, steps, place."""
         self._pass_by = 0
         """Losses that are not read before the next one that is."""
-        self._rows: list[Row] = []
-        """Not written yet."""
+        self._rows: list[tuple[int, int, int, float | None]] = []
+        """Step, time, steps and loss of those not written yet."""
         self._said = False
         """Whether the mapped file says that steps go unwatched."""
         self._looks_at_risks = False
@@ -145,6 +149,35 @@ class UnwatchedSteps(Part):
         self._before_step = optim.register_optimizer_step_pre_hook(before_step)
         self._after_step = optim.register_optimizer_step_post_hook(watching)
         patches.handles([self._before_step, self._after_step])
+        if self.backward.wrapped is not None:
+            self._backward = self._wrappers(*self.backward.wrapped)
+
+    def _wrappers(
+        self, plain: Callable[..., Any], wrapped: Callable[..., Any]
+    ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+        """The middle one does what the last one comes to where steps go unwatched. Whatever is called there has left the caches
+        by the next step, so that each function costs some microseconds."""
+        read, alive = self._read_loss, self.session.guard
+
+        @functools.wraps(plain)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not alive.alive:
+                return plain(*args, **kwargs)
+            began = perf_counter_ns()
+            try:
+                loss = args[0] if args else kwargs.get("tensors")
+                if not isinstance(loss, Tensor):
+                    loss = loss[0] if loss is not None and len(loss) == 1 else None
+                unwatched = read(loss)
+            except Exception as e:
+                self._broken_off(e)
+                if raised_by_signal_handler(e):
+                    raise
+                unwatched = True
+            self._own_ns += perf_counter_ns() - began
+            return plain(*args, **kwargs) if unwatched else wrapped(*args, **kwargs)
+
+        return plain, backward, wrapped
 
     # -- the beginning ------------------------------------------------------------------------------------------------------
 
@@ -194,11 +227,14 @@ class UnwatchedSteps(Part):
         if not self._said:
             self._said = True
             # a row of no step: whoever finds no other knows that the breadcrumb counts some
-            session.position.keep_row(self._last_row, time_ns(), 0, None)
+            session.position.begin_rows(self._last_row, time_ns())
         self._apart = apart
         self._closer = False
         self._looks_at_risks = (
-            apart == 1 and self._risks_left > 0 and session.budget.may_look(len(self.backward.risk_paths))
+            apart == 1
+            and self._risks_left > 0
+            and (looks := len(self.backward.risk_paths)) > 0
+            and session.budget.may_look(looks)
         )
         self._stepped.clear()
         self._only = next(iter(self._expected.values())) if len(self._expected) == 1 else None
@@ -219,6 +255,7 @@ class UnwatchedSteps(Part):
         self._after_each_step(self._count)
         session.look_away()
         self._begin_run()
+        self._own_ns = 0
         self._began = perf_counter_ns()
 
     def _after_each_step(self, hook: StepHook) -> None:
@@ -233,16 +270,14 @@ class UnwatchedSteps(Part):
         """The next row will be that of the last of the next steps."""
         budget = self.session.budget
         self._pass_by = 0 if budget.every_loss else budget.backwards - 1
-        self._to_row = min(self._apart, self._left)
-        self._left -= self._to_row
-        self._wrap_backward(wrap=self._to_row == 1)
+        self._to_row = to_row = min(self._apart, self._left)
+        self._left -= to_row
+        self._put_backward(1 if to_row == 1 else 0)
 
-    def _wrap_backward(self, *, wrap: bool) -> None:
-        """Put the recorder's wrapper in or take it out, unless somebody has put something over it."""
-        if self.backward.wrapped is not None and self._apart > 1:
-            plain, wrapped = self.backward.wrapped
-            if torch.autograd.backward is (plain if wrap else wrapped):
-                torch.autograd.backward = wrapped if wrap else plain
+    def _put_backward(self, which: int) -> None:
+        """Have the script call one of the three, unless somebody has put something over the recorder's wrapper."""
+        if torch.autograd.backward in self._backward:
+            torch.autograd.backward = self._backward[which]
 
     def _count(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After the step of an optimizer; of one that is no other's, what is done for most steps stands here."""
@@ -257,50 +292,56 @@ class UnwatchedSteps(Part):
                 return
             self._step_ended(optimizer)
         except Exception as e:
-            self.end(write=False)
+            self._broken_off(e)
             if raised_by_signal_handler(e):
                 raise
-            self.session.guard.fault(self.name, e)
+
+    def _broken_off(self, error: Exception) -> None:
+        """Watch again after an exception of the recorder's own, or of a signal handler of the script's."""
+        self.end(write=False)
+        if not raised_by_signal_handler(error):
+            self.session.guard.fault(self.name, error)
 
     def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
-        if len(self._expected) > 1:
+        if optimizer is not self._only:
             self._stepped.add(id(optimizer))
             if len(self._stepped) < len(self._expected):
                 return
             self._stepped.clear()
-        self._to_row -= 1
-        if self._to_row > 0:
+        self._to_row = to_row = self._to_row - 1
+        if to_row > 0:
             self.session.position.count_step()
-            self._wrap_backward(wrap=self._to_row == 1)
+            if to_row == 1:
+                self._put_backward(1)
             return
         began = perf_counter_ns()
-        self.session.position.count_step()
-        self._add_row(time_ns())
+        self._add_row(self.session.position.count_step(), time_ns())
         if len(self._rows) >= ROWS_AT_ONCE:
             self._write_rows()
-        self.session.guard.recorder_ns += perf_counter_ns() - began
         if self._left <= 0 or self._closer:
+            self._own_ns += perf_counter_ns() - began
             self.end()
+            return
+        if self._apart == 1 and self.session.budget.every_loss:
+            self._left -= 1
+            self._to_row = 1  # and the wrapper is in already
         else:
             self._begin_run()
+        self._own_ns += perf_counter_ns() - began
 
-    def _add_row(self, now_ns: int) -> None:
+    def _add_row(self, step: int, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
-        step = self.session.position.step - 1
-        steps = step - self._last_row
+        steps, self._last_row = step - self._last_row, step
         if self._late or self._place is not None:
             self._late.append((step, now_ns, steps, self._place))
             self._take_arrived(_MOST_LATE)
         else:
-            self._keep(step, now_ns, steps, self._loss)
-        self._last_row = step
+            self._keep((step, now_ns, steps, self._loss))
         self._loss = self._place = None
 
-    def _keep(self, step: int, now_ns: int, steps: int, loss: float | None) -> None:
-        self.session.position.keep_row(step, now_ns, steps, loss)
-        self._rows.append(
-            {"rank": self.session.catalogue.rank, "step": step, "time_ns": now_ns, "steps": steps, "loss": loss}
-        )
+    def _keep(self, row: tuple[int, int, int, float | None]) -> None:
+        self.session.position.keep_row(*row)
+        self._rows.append(row)
 
     def _take_arrived(self, most: int) -> None:
         """Make the rows whose losses have come. At most so many others wait on; older ones have none."""
@@ -310,7 +351,7 @@ class UnwatchedSteps(Part):
             if loss is None and place is not None and len(self._late) <= most:
                 return
             self._late.popleft()
-            self._keep(step, now_ns, steps, loss)
+            self._keep((step, now_ns, steps, loss))
             if loss is not None and (not isfinite(loss) or self.backward.left_band(loss)):
                 self._closer = self._look_closely()
 
@@ -319,8 +360,10 @@ class UnwatchedSteps(Part):
 
     def _write_rows(self) -> None:
         if self._rows:
-            rows, self._rows = self._rows, []
-            self.session.rows.write_at_once(rows)
+            rank, rows, self._rows = self.session.catalogue.rank, self._rows, []
+            self.session.rows.write_at_once(
+                [{"rank": rank, "step": s, "time_ns": t, "steps": n, "loss": loss} for s, t, n, loss in rows]
+            )
 
     def _read_loss(self, loss: Tensor | None) -> bool:
         """The script's backward begins; returns whether it goes unwatched too."""
@@ -338,7 +381,7 @@ class UnwatchedSteps(Part):
         if loss.device.type != "cpu":
             return True
         number = _read(loss)
-        if not isfinite(number) or self._at_risk(loss):
+        if not isfinite(number) or (self._looks_at_risks and self._at_risk(loss)):
             self.end()
             self.forward.was_unwatched(self.backward.forward_ended_at(loss))
             return False
@@ -349,7 +392,7 @@ class UnwatchedSteps(Part):
 
     def _at_risk(self, loss: Tensor) -> bool:
         """Whether an operator of the graph can lose numbers in this backward; one that always can is soon left alone."""
-        if not self._looks_at_risks or not self.backward.at_risk(loss):
+        if not self.backward.at_risk(loss):
             return False
         self._risks_left -= 1
         return True
@@ -374,7 +417,7 @@ class UnwatchedSteps(Part):
         if not session.position.unwatched:
             return
         took_ns = perf_counter_ns() - self._began
-        self._wrap_backward(wrap=True)
+        self._put_backward(2)
         self._after_each_step(self._watching)
         for stand_in in self._stand_ins:
             stand_in.remove()
@@ -385,7 +428,7 @@ class UnwatchedSteps(Part):
         if self._patches is not None:
             self._patches.wake()
         if write and session.position.step - 1 > self._last_row:
-            self._add_row(time_ns())
+            self._add_row(session.position.step - 1, time_ns())
         self._take_arrived(0)
         self._write_rows()
         count = session.position.step - self._first
@@ -396,4 +439,4 @@ class UnwatchedSteps(Part):
         self._neighbours = False
         session.look_again()
         looks = len(self.backward.risk_paths) if self._looks_at_risks else 0
-        session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks)
+        session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks, self._own_ns)

@@ -183,10 +183,14 @@ class Budget:
     def _most_for_losses(self) -> float:
         return _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
 
-    def went_unwatched(self, step: int, count: int, losses_every: int, ns: int, looks: int = 0) -> None:
+    def went_unwatched(
+        self, step: int, count: int, losses_every: int, ns: int, looks: int = 0, own_ns: int = 0
+    ) -> None:
         """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read, and in
-        each step ``looks`` operators of the graph were looked at."""
+        each step ``looks`` operators of the graph were looked at. By its clock the recorder took ``own_ns`` for losses and
+        rows."""
         taken = count * (COUNT_NS + self._losses_ns() // losses_every + looks * LOOK_NS)
+        taken = max(taken, count * COUNT_NS + own_ns)
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)

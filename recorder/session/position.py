@@ -73,18 +73,24 @@ class Position:
         if self._breadcrumb is not None:
             self._breadcrumb.note(time_ns(), self.step, self.microbatch, phase, module_id)
 
-    def count_step(self) -> None:
-        """A step that goes unwatched is over."""
-        self.step = step = self.step + 1
+    def count_step(self) -> int:
+        """A step that goes unwatched is over; returns which."""
+        step = self.step
+        self.step = after = step + 1
         if self._breadcrumb is not None:
-            self._breadcrumb.count(step)
+            self._breadcrumb.count(after)
+        return step
 
-    def keep_row(self, step: int, time_ns: int, steps: int, loss: float | None) -> None:
-        """A row of `unwatched_steps` was made, which the journal takes later."""
+    def begin_rows(self, step: int, time_ns: int) -> None:
+        """Steps go unwatched from here on: a row of none tells of it."""
         if self._rows is None and self._rows_path is not None:
             path, self._rows_path = self._rows_path, None  # tried once: a disk that is full stays so
             with contextlib.suppress(OSError):
                 self._rows = UnwatchedRowsWriter(path)
+        self.keep_row(step, time_ns, 0, None)
+
+    def keep_row(self, step: int, time_ns: int, steps: int, loss: float | None) -> None:
+        """A row of `unwatched_steps` was made, which the journal takes later."""
         if self._rows is not None:
             self._rows.put(step, time_ns, steps, loss)
 

@@ -18,8 +18,7 @@ _FIXED = struct.Struct("<8sqq")  # magic, pid twice
 _MOVING = struct.Struct("<qqiiiqqiii")  # time_ns, step, microbatch, phase, module_id, and all of them again
 _MOVING_AT = _FIXED.size
 _HALF = struct.Struct("<qqiii").size
-_STEP = struct.Struct("<q")
-_STEP_AT = _MOVING_AT + 8
+_STEP_AT, _STEP_BYTES = _MOVING_AT + 8, 8
 SIZE = 128
 
 _TRIES = 3
@@ -54,7 +53,8 @@ class BreadcrumbWriter:
         _FIXED.pack_into(self._map, 0, _MAGIC, pid, pid)
         self._pack = _MOVING.pack_into
         self.note(time.time_ns(), 0, 0, 0, -1)  # from here on a time of 0 is damage
-        self._pack_step = _STEP.pack_into
+        whole = memoryview(self._map)
+        self._step, self._again = (whole[at : at + _STEP_BYTES].cast("q") for at in (_STEP_AT, _STEP_AT + _HALF))
 
     def note(self, time_ns: int, step: int, microbatch: int, phase: int, module_id: int) -> None:
         """Overwrite the position."""
@@ -64,8 +64,7 @@ class BreadcrumbWriter:
 
     def count(self, step: int) -> None:
         """Overwrite the step alone."""
-        self._pack_step(self._map, _STEP_AT, step)
-        self._pack_step(self._map, _STEP_AT + _HALF, step)
+        self._step[0] = self._again[0] = step
 
 
 def read_breadcrumb(path: Path) -> Position | None:

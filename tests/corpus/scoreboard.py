@@ -3,9 +3,11 @@
     python tests/corpus/scoreboard.py --runs FOLDER            record what is missing, judge everything, print
     python tests/corpus/scoreboard.py --runs FOLDER --publish  also write docs/scoreboard.md
     python tests/corpus/scoreboard.py --runs FOLDER --minutes 30  stop then, and say what was left out
+    python tests/corpus/scoreboard.py --runs FOLDER --options "--every 8"  record with options of `firstfault run`
 
-A recording is made once for each (script, seed, onset) and kept in FOLDER, so a stopped run goes on where it was; the
-rules_for is done anew each time. Delete FOLDER after a change of the recorder.
+Without options it records as `firstfault run` does by itself, under the default budget. A recording is made once for each
+(script, seed, onset) and kept in FOLDER, so a stopped run goes on where it was. The verdict is made anew each time. Take another
+FOLDER for other options, and after a change of the recorder.
 
 Seed 0 is the split used while rules are developed; the others are only reported.
 """
@@ -14,10 +16,9 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ from firstfault.analyzer import AnalyzerError, Trace, Verdict, diagnose
 from rich.console import Console
 from rich.progress import Progress
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+import forked
 from peers import PEERS, fired
 from suite import BLIND, ENVIRONMENT, ODD, TRUTHS, any_of, step_of
 
@@ -96,16 +98,16 @@ def cases(seeds: list[int]) -> list[Case]:
     return sorted(found)
 
 
-def judge(case: Case, runs: Path) -> Judged:
+def judge(case: Case, runs: Path, given: Sequence[str] = ()) -> Judged:
     """Record the case if it has not been, and compare the verdict with the truth."""
     run = runs / case.folder
     if not (run / "exit.json").exists():
         shutil.rmtree(run, ignore_errors=True)
         numbers = [str(case.seed)] if case.kind == "odd" else [str(case.onset), str(case.seed)]
         options = TRUTHS[case.script][1].get("options", []) if case.kind != "odd" else []
-        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *options]
+        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *options, *given]
         environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
-        subprocess.run([*command, str(case.file), *numbers], capture_output=True, check=False, env=environment)
+        forked.run([*command, str(case.file), *numbers], env=environment, timeout=600)
     with Trace(run, threads=1) as trace:
         verdict = diagnose(trace)
         peers = fired(trace)
@@ -300,6 +302,7 @@ def main(
     jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = os.cpu_count() or 1,
     recorded: Annotated[bool, typer.Option("--recorded", help="Judge what has been recorded; record nothing.")] = False,
     publish: Annotated[bool, typer.Option("--publish", help="Write the page and the JSON into the checkout.")] = False,
+    options: Annotated[str, typer.Option(help="Options of `firstfault run` for all recordings.")] = "",
     minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so many minutes.")] = None,
 ) -> None:
     """Measure the verdict."""
@@ -311,8 +314,8 @@ def main(
     done: dict[Case, Judged] = {}
     console = Console(stderr=True)
     with ProcessPoolExecutor(jobs) as pool, Progress(console=console) as progress:
-        bar = progress.add_task("rules_for", total=len(todo))
-        futures = {pool.submit(judge, case, runs): case for case in todo}
+        bar = progress.add_task("verdicts", total=len(todo))
+        futures = {pool.submit(judge, case, runs, options.split()): case for case in todo}
         with suppress(TimeoutError):
             for future in as_completed(futures, None if minutes is None else 60 * minutes):
                 case = futures[future]
