@@ -31,7 +31,8 @@ from firstfault.analyzer import AnalyzerError, Trace, Verdict, diagnose
 from rich.console import Console
 from rich.progress import Progress
 
-sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 import forked
 from peers import PEERS, fired
 from suite import BLIND, ENVIRONMENT, ODD, TRUTHS, any_of, step_of
