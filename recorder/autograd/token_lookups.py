@@ -107,9 +107,15 @@ def _looks_back_only(node: Any) -> bool | None:
         weights = saved_tensor(node, "result")
         if weights is None or weights.dim() < 3:
             return None
-        # NaN is not above 0: a row of it sees nothing
-        return _square(weights) and not bool(_later(weights.detach().abs() > 0).any())
+        return _square(weights) and _weighs_nothing_later(weights.detach().abs())
     return None
+
+
+def _weighs_nothing_later(weights: Tensor) -> bool:
+    """Whether no query gives weight to a later key. A padded query of which every key is hidden gives all the same."""
+    ahead = _later(weights > 0).any(-1)  # NaN is not above 0: a row of it sees nothing
+    hidden = weights.amax(-1) == weights.amin(-1)
+    return not bool((ahead & ~hidden).any()) and not bool(hidden.all())
 
 
 def _square(matrix: Tensor) -> bool:

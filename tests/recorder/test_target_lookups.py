@@ -124,6 +124,28 @@ def test_a_row_of_nan_is_not_taken_for_one_that_looks_ahead(tmp_path: Path) -> N
     assert [(row["attentions"], row["causal"]) for row in found] == [(1, 1)] * 3
 
 
+class PaddedQueriesHidden(Reader):
+    """Its last places are padding that sees no key: a large negative number everywhere, so equal weights for all."""
+
+    def __init__(self, *, causal: bool) -> None:
+        super().__init__(fused=False)
+        self.looks_back = causal
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        h = self.token(x)
+        later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+        unseen = later if self.looks_back else torch.zeros_like(later)
+        unseen[-2:] = True
+        return self.head((h @ h.transpose(1, 2) + torch.zeros(()).masked_fill(unseen, -1e9)).softmax(-1) @ h)
+
+
+def test_padded_queries_that_see_nothing_are_not_taken_for_ones_that_look_ahead(tmp_path: Path) -> None:
+    found = of_the_next_token(tmp_path / "causal", PaddedQueriesHidden(causal=True))
+    assert [(row["next_places"], row["ahead"]) for row in found] == [(None, None)] * 3
+    found = of_the_next_token(tmp_path / "not", PaddedQueriesHidden(causal=False))
+    assert [row["ahead"] for row in found] == [1] * 3
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_nothing_is_compared_where_attention_looks_back_only(fused: bool, tmp_path: Path) -> None:
     found = of_the_next_token(tmp_path, Reader(fused=fused))
