@@ -10,12 +10,8 @@ INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/momen
 # modules are compiled once, not by each of the hundreds of processes that tests start
 export PYTHONDONTWRITEBYTECODE :=
 
-# Checks run beside pytest, which waits a tenth of its time: one after another, also after one that failed. What they say stands in
-# the midst of the dots; pytest's closing line comes last.
-BESIDE_CHECKS = said=$$(mktemp); \
-  { nice $(MAKE) --no-print-directory --keep-going lint >$$said 2>&1; failed=$$?; echo; cat $$said; rm $$said; exit $$failed; } & \
-  $(MAKE) --no-print-directory pytest PYTEST_ARGS="$(1)"; tests=$$?; \
-  wait $$! || { echo "a check failed: its words stand above, among pytest's dots" >&2; exit 1; }; exit $$tests
+# every check runs, two at a time, also after one that failed; then pytest, whose closing line comes last
+CHECKS := { lint=0; $(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target lint || lint=$$?; }
 
 .PHONY: help demo test quick suite gpu pictures docs dist matrix lint clean
 
@@ -36,10 +32,10 @@ demo: $(VENV)/.installed-record
 	$(BIN)/firstfault demo $(FAULT) --out $(DEMO_OUT)
 
 test: $(VENV)/.installed-dev chromium
-	@$(call BESIDE_CHECKS,$(PYTEST_ARGS))
+	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="$(PYTEST_ARGS)" && exit $$lint
 
 quick: $(VENV)/.installed-dev
-	@$(call BESIDE_CHECKS,-m 'not slow and not suite' $(PYTEST_ARGS))
+	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)" && exit $$lint
 
 suite: $(VENV)/.installed-frameworks chromium
 	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} FIRSTFAULT_FUZZ_CASES=$${FIRSTFAULT_FUZZ_CASES:-300} \
