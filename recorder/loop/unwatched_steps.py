@@ -157,12 +157,14 @@ class UnwatchedSteps(Part):
     ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
         """The middle one does what the last one comes to where steps go unwatched. Whatever is called there has left the caches
         by the next step, so that each function costs some microseconds."""
-        read, alive = self._read_loss, self.session.guard
+        read, guard, position = self._read_loss, self.session.guard, self.session.position
 
         @functools.wraps(plain)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not alive.alive:
+            if is_compiling() or not guard.alive:
                 return plain(*args, **kwargs)
+            if not position.unwatched:  # the script has put something over this wrapper, which so stayed in place
+                return wrapped(*args, **kwargs)
             began = perf_counter_ns()
             try:
                 loss = args[0] if args else kwargs.get("tensors")

@@ -128,6 +128,23 @@ def test_hooks_of_modules_are_out_between_watched_steps_and_a_copy_has_none_of_o
 
 
 @pytest.mark.parametrize("seldom", [1], indirect=True)
+def test_backward_is_watched_again_under_a_wrapper_that_the_script_puts_over_it_meanwhile(
+    tmp_path, seldom, monkeypatch
+):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run") as recorder:
+        train(model, optimizer, WATCHED_AT_FIRST + 3)
+        assert recorder._attachment.session.position.unwatched
+        under = torch.autograd.backward
+        monkeypatch.setattr(torch.autograd, "backward", lambda *args, **kwargs: under(*args, **kwargs))
+        train(model, optimizer, 2 * EVERY)
+    losses = rows(tmp_path / "run", f"SELECT loss FROM steps WHERE step > {WATCHED_AT_FIRST + 3}")
+    assert len(losses) == 2
+    assert all(loss is not None for (loss,) in losses)
+    assert rows(tmp_path / "run", "SELECT count(*) FROM events WHERE event = 'recorder-fault'") == [(0,)]
+
+
+@pytest.mark.parametrize("seldom", [1], indirect=True)
 def test_a_loss_that_is_lost_is_looked_at_in_its_own_step(tmp_path, seldom):
     model, optimizer = network()
     with Recorder(tmp_path / "run"):
