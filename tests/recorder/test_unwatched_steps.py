@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import functools
 import math
 import pickle
 
