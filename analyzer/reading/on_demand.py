@@ -13,8 +13,10 @@ from .views import (
     asks_what_there_is,
     create_macros,
     create_shared_views,
+    empty_tables,
     reading,
     shared_selects,
+    shared_wants,
     shared_words,
     words_of,
 )
@@ -58,6 +60,8 @@ class OnDemand:
         """Shared view → the words of its SELECT, where it is to become a table when it is first asked for."""
         self._selects: Mapping[str, str] = {}
         """Shared view → its SELECT, where there is no view of that name before it is computed."""
+        self._met: dict[tuple[str, str], bool] = {}
+        """Table and condition → whether a row meets it."""
 
     def describe(self) -> None:
         """Create all shared views, with a comment on each and on its columns."""
@@ -155,11 +159,26 @@ class OnDemand:
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""
         if name in self._selects:
-            self._con.execute(f'CREATE TABLE "{name}" AS {self._selects[name]}')
+            empty = self._is_empty(name)
+            self._con.execute(empty_tables()[name] if empty else f'CREATE TABLE "{name}" AS {self._selects[name]}')
             return
         self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
         self._con.execute(f'DROP VIEW "{name}"')
         self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')
+
+    def _is_empty(self, view: str) -> bool:
+        """Whether nothing is there without which a shared view has no row."""
+        wanted = shared_wants().get(view)
+        return wanted is not None and not any(self._has(table, condition) for table, condition in wanted)
+
+    def _has(self, table: str, condition: str) -> bool:
+        asked, source = (table, condition), self._sources.get(table)
+        if source is not None and not source.parts and not source.journal:
+            return False
+        if asked not in self._met:
+            query = f'SELECT EXISTS (FROM "{table}" WHERE {condition or "true"})'  # our own words
+            self._met[asked] = self._con.execute(query).fetchall()[0][0]
+        return self._met[asked]
 
     @contextmanager
     def _reading(self) -> Generator[None]:

@@ -272,6 +272,26 @@ def shared_words() -> Mapping[str, frozenset[str]]:
     return {name: words_of(select) for name, select in shared_selects().items()}
 
 
+@cache
+def shared_wants() -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """Shared view → what stands in it after "empty without": tables, each with a condition or none. Without a row in one of them
+    that meets its condition the view has no row."""
+    found = ((name, _WANTED.match(select)) for name, select in shared_selects().items())
+    return {name: tuple(_wanted(each) for each in told[1].split(" | ")) for name, told in found if told}
+
+
+def _wanted(told: str) -> tuple[str, str]:
+    table, _, condition = told.partition(": ")
+    return table, condition
+
+
+@cache
+def empty_tables() -> Mapping[str, str]:
+    """Shared view that ``shared_wants`` knows → the statement that creates it without a row: to plan its SELECT takes longer."""
+    text = (files("firstfault.analyzer") / "reading" / "empty_views.sql").read_text(encoding="utf-8")
+    return {_TABLE_NAME.findall(line)[0]: line for line in text.splitlines() if line.startswith("CREATE")}
+
+
 def reading(words: Iterable[str]) -> set[str]:
     """The shared views that are among these words, and those that they read, views upon views."""
     views = tuple(shared_words())
@@ -294,6 +314,8 @@ _CATALOGUE = ("show", "desc", "summarize", "pragma", "export", "duckdb_", "infor
 """How words begin that ask DuckDB what there is."""
 
 _VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
+_TABLE_NAME = re.compile(r"CREATE TABLE (\w+)")
+_WANTED = re.compile(r"\s*-- empty without (.+)")
 _STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"^COMMENT ON (?:[^';]|'(?:[^']|'')*')*;", re.MULTILINE)

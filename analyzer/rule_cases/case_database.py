@@ -81,6 +81,8 @@ class _CaseViews(OnDemand):
         self._uncomputed = {view: shared_words()[view] for view in selects}
 
     def _materialise(self, name: str) -> None:
+        if self._is_empty(name):
+            return  # it was computed over empty tables
         self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
 
 

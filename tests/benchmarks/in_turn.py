@@ -1,7 +1,7 @@
 """What late steps pay on a machine that is not quiet: a plain and a recorded process make a few steps in turn.
 
     python tests/benchmarks/in_turn.py [--models small,medium,deep,cnn,gpt] [--pairs 5] [--early 10] [--seconds 24]
-        [--options "--budget off"]
+        [--options "--budget off"] [--heap steady]
 
 Both live at once, each on one thread of the same core, and only one computes. What slows the machine for longer than a block so
 meets both. A block is as many steps as take a second, at least eight. Before the blocks that count, each trains for ``--early``
@@ -10,15 +10,20 @@ that of all threads. Of a pair of processes the mean over its blocks counts: rec
 than another of the same kind, from its first step to its last: so printed are the median, the least and the most of several
 pairs. ``own`` is 1 + what the recorder accounts for itself ÷ what a step takes plain. The clock that the recorder imports stands
 still in a pause, which would else look like training.
+
+``faults`` are pages that the system maps for the training's thread, a step, plain and recorded. glibc gives the top of its heap
+back when enough of it is free, and the next step faults it in again: 0 to 24,000 pages a step of the GPT, by the places of small
+blocks, which takes up to a tenth of it. ``--heap steady`` has both processes keep their heaps.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,7 @@ from firstfault.analyzer import Trace
 from whole_runs import LARGE, MODELS, ONE_OF_MODELS, PERCEPTRON, PERCEPTRON_STEP
 
 SCRIPT = """
-import json, os, sys, time
+import json, os, resource, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 clock, paused = time.perf_counter_ns, 0
 time.perf_counter_ns = lambda: clock() - paused
@@ -38,6 +43,10 @@ BUILD
 def tell(found):
     print(json.dumps(found), flush=True)
 
+def measured():
+    faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    return time.perf_counter(), time.thread_time(), time.process_time(), faults
+
 step = 0
 while True:
     at = clock()
@@ -45,10 +54,10 @@ while True:
     paused += clock() - at
     if not wanted:
         break
-    began = time.perf_counter(), time.thread_time(), time.process_time()
+    began = measured()
     for step in range(step, step + wanted):
         LOOP
-    ended = time.perf_counter(), time.thread_time(), time.process_time()
+    ended = measured()
     step += 1
     tell([b - a for a, b in zip(began, ended)])
 tell(float(loss.detach() if torch.is_tensor(loss) else loss))
@@ -57,6 +66,9 @@ _LEAST = 8
 """Steps of a block, at least: the first of them finds its caches full of the other process."""
 
 CLOCKS = ("wall", "thread", "process")
+
+STEADY_HEAP = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+"""Settings of glibc's allocator with which it keeps what it has: the first is the largest that it takes."""
 
 
 def script_of(model: str) -> str:
@@ -70,11 +82,15 @@ def script_of(model: str) -> str:
 class Training:
     """A process that makes steps when it is told to."""
 
-    def __init__(self, script: Path, model: str, tool: Sequence[str]) -> None:
+    def __init__(self, script: Path, model: str, tool: Sequence[str], environment: Mapping[str, str]) -> None:
         shape = MODELS.get(model) or (model, str(Path(__file__).parent))
         arguments = [*map(str, shape), "0", "-"]  # neither a number of steps nor a file
         self.process = subprocess.Popen(
-            [sys.executable, *tool, str(script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, *tool, str(script), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
         )
         self.steps = 0
 
@@ -111,14 +127,15 @@ def accounted(run: Path, first: int, last: int) -> float:
 
 
 def measure(
-    model: str, early: float, seconds: float, options: Sequence[str]
+    model: str, early: float, seconds: float, options: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, list[tuple[Any, Any]], float]:
     """Steps of a block, what its steps took plain and recorded, and what the recorder accounts for a step."""
     with tempfile.TemporaryDirectory() as place:
         script, run = Path(place) / "train.py", Path(place) / "run"
         script.write_text(script_of(model))
-        plain = Training(script, model, [])
-        recorded = Training(script, model, ["-m", "firstfault", "run", "--quiet", *options, "--out", str(run)])
+        plain = Training(script, model, [], environment)
+        tool = ["-m", "firstfault", "run", "--quiet", *options, "--out", str(run)]
+        recorded = Training(script, model, tool, environment)
         plain.make(3)
         took = plain.make(3)[0] / 3
         recorded.make(6)
@@ -149,10 +166,16 @@ def main() -> None:
     parser.add_argument("--early", type=float, default=10.0, help="seconds of training before the blocks that count")
     parser.add_argument("--seconds", type=float, default=24.0, help="seconds of the blocks, both processes together")
     parser.add_argument("--options", default="", help="options of `firstfault run`")
+    parser.add_argument(
+        "--heap", choices=["as it is", "steady"], default="as it is", help="whether freed memory is kept"
+    )
     given = parser.parse_args()
+    environment = STEADY_HEAP if given.heap == "steady" else {}
     print("| model | step | clock | recorded ÷ plain | least – most | own |\n|---|---|---|---|---|---|")
     for model in given.models.split(","):
-        pairs = [measure(model, given.early, given.seconds, given.options.split()) for _ in range(given.pairs)]
+        pairs = [
+            measure(model, given.early, given.seconds, given.options.split(), environment) for _ in range(given.pairs)
+        ]
         for at, clock in enumerate(CLOCKS):
             steps = [statistics.median(plain[at] for plain, _ in blocks) / size for size, blocks, _ in pairs]
             ratios = [ratio(blocks, at) for _, blocks, _ in pairs]
@@ -162,6 +185,9 @@ def main() -> None:
                 f"| {min(ratios):.3f} – {max(ratios):.3f} | {own:.3f} |",
                 flush=True,
             )
+        each = zip(*(pair for _, blocks, _ in pairs for pair in blocks), strict=True)
+        faults = [statistics.fmean(block[-1] for block in blocks) / pairs[0][0] for blocks in each]
+        print(f"| {model} | | faults | {faults[0]:.0f} plain, {faults[1]:.0f} recorded | | |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 -- Tensors with their names, and moments in the words that rules use.
 
 CREATE VIEW stats AS
+-- empty without tensor_stats
 SELECT
     s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id,
     t.tensor_name AS tensor, t.kind, t.dtype, t.shape, t.device,
@@ -29,6 +30,7 @@ COMMENT ON COLUMN stats.l2 IS 'Square root of sum_sq.';
 COMMENT ON COLUMN stats.abs_max IS 'Largest size of a finite element; null where there is none.';
 
 CREATE VIEW module_tree AS
+-- empty without modules
 WITH RECURSIVE up AS (
     SELECT rank, module_id, module_id AS ancestor_id FROM modules
     UNION ALL
@@ -46,6 +48,7 @@ COMMENT ON COLUMN module_tree.ancestor IS 'Name of the enclosing module.';
 COMMENT ON COLUMN module_tree.ancestor_depth IS 'Depth of the enclosing module.';
 
 CREATE VIEW parameters AS
+-- empty without tensors: kind = 'parameter'
 SELECT
     p.rank, p.tensor_id, p.tensor_name AS tensor, p.shape, p.dtype, p.numel, p.requires_grad, p.optimizer_id, p.group_id,
     p.module_id, m.model, m.module, m.class_name, m.call_order,
@@ -62,6 +65,7 @@ COMMENT ON COLUMN parameters.gradient_id IS 'tensor_id of its gradient; null if 
 COMMENT ON COLUMN parameters.update_id IS 'tensor_id of its update; null if none was described.';
 
 CREATE VIEW halved_weights AS
+-- empty without tensor_stats
 SELECT DISTINCT p.rank, p.tensor_id, s.step FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id
 WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max) AND -s.min <> s.max -- bounds that weights are kept within
   AND s.min * 2.0 ** (7 - floor(log2(-s.min))) = round(s.min * 2.0 ** (7 - floor(log2(-s.min))))
@@ -69,6 +73,7 @@ WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND is
 COMMENT ON VIEW halved_weights IS 'Steps at which weights that were described as float32 hold numbers of bfloat16. Both ends of them have 8 binary digits.';
 
 CREATE VIEW param_steps AS
+-- empty without tensor_stats
 SELECT
     p.rank, p.tensor_id, s.step,
     bool_and(coalesce(s.missing, false)) AS missing,
@@ -87,12 +92,14 @@ COMMENT ON COLUMN param_steps.sum_sq IS 'Sum of squares of the finite gradient e
 COMMENT ON COLUMN param_steps.nonfinite_count IS 'NaN and infinite gradient elements.';
 
 CREATE VIEW operator_sites AS
+-- empty without operators
 SELECT o.*, m.model, m.module, m.class_name
 FROM operators o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id;
 COMMENT ON VIEW operator_sites IS 'operators with the names of their modules.';
 COMMENT ON COLUMN operator_sites.module IS 'Innermost module in whose forward the operator ran; null outside all modules.';
 
 CREATE VIEW compiled_values AS
+-- empty without operators: compiled IS NOT NULL
 SELECT rank, step, seq - 1 AS stat_seq, compiled AS operator, source,
     ' Compiled code made it with ' || compiled || coalesce(' at ' || source, '') || '.'
         || coalesce(' ' || unsaved || ' lie between it and what was saved before.', '') AS sentence
@@ -104,6 +111,7 @@ COMMENT ON COLUMN compiled_values.operator IS 'Such as aten.addmm.';
 COMMENT ON COLUMN compiled_values.sentence IS 'A sentence that messages of rules end in.';
 
 CREATE VIEW batch_fields AS
+-- empty without batches
 SELECT
     b.rank, b.step, b.microbatch, b.seq, b.phase, b.field, b.role, b.tensor_id, b.shape, b.dtype, b.batch_size,
     b.fingerprint, b.loss_op, b.classes, b.ignored_count, b.out_of_range_count,
@@ -117,6 +125,7 @@ COMMENT ON COLUMN batch_fields.abs_max IS 'Largest size of a finite element.';
 COMMENT ON COLUMN batch_fields.rms IS 'Root mean square of the finite elements.';
 
 CREATE VIEW data_changes AS
+-- empty without batches
 SELECT rank, step, field, role FROM (
     SELECT rank, step, field, role, max(rms) OVER before AS high_before, min(rms) OVER before AS low_before, count(rms) OVER before AS rows_before,
         max(rms) OVER after AS high_after, min(rms) OVER after AS low_after, count(rms) OVER after AS rows_after
@@ -127,6 +136,7 @@ SELECT rank, step, field, role FROM (
 COMMENT ON VIEW data_changes IS 'Steps from which on every batch has larger, or smaller, values of a field than every batch before. It is another task, stage or unit.';
 
 CREATE VIEW step_detail AS
+-- empty without steps
 SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail, ''), ' ')))
     || CASE WHEN bool_or(t.rank IS NOT NULL) THEN ['activations', 'activation_gradients', 'gradients', 'parameters', 'updates', 'optimizer_state', 'buffers', 'batches']
         ELSE [] END) AS left_out

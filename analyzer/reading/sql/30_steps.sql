@@ -6,6 +6,7 @@ COMMENT ON VIEW script_ended IS 'One row: whether the script came to an end of i
 COMMENT ON COLUMN script_ended.by_itself IS 'False too where firstfault ended it, as preflight does after some steps.';
 
 CREATE VIEW acting_models AS
+-- empty without module_modes
 SELECT DISTINCT c.rank FROM (
     SELECT m.rank, m.module_id, bool_or(m.training AND NOT m.grad) AS acts, bool_and(m.training) AS only_training
     FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
@@ -15,6 +16,7 @@ WHERE c.acts AND c.only_training;
 COMMENT ON VIEW acting_models IS 'Ranks on which a model runs without gradients in train mode and never in eval mode. It is an agent, which makes the data that it learns from.';
 
 CREATE VIEW step_series AS
+-- empty without steps
 WITH groups AS (
     SELECT rank, step, max(lr) AS lr, sqrt(sum(update_norm * update_norm)) AS update_norm,
         sqrt(sum(weight_norm * weight_norm)) AS weight_norm
@@ -48,6 +50,7 @@ COMMENT ON VIEW losses IS 'Every loss that was read, one row per rank and step: 
 COMMENT ON COLUMN losses.loss IS 'Where several optimizers stepped, the mean of their losses.';
 
 CREATE VIEW optimizer_series AS
+-- empty without steps
 WITH optimizers AS (
     SELECT rank, count(DISTINCT optimizer_id) AS optimizers, min(optimizer_id) AS only_id FROM param_groups GROUP BY rank
 ), groups AS (
@@ -135,6 +138,7 @@ COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the 1
 COMMENT ON COLUMN optimizer_series.ratio_peak_ever IS 'Largest update ratio of all rows before.';
 
 CREATE VIEW range_tests AS
+-- empty without param_groups
 WITH growth AS (
     SELECT rank, optimizer_id, step, n, lr, lr / lag(lr) OVER w AS factor, lag(lr / nullif(lr_before, 0)) OVER w AS factor_before
     FROM optimizer_series WHERE lr > 0 WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
@@ -151,6 +155,7 @@ COMMENT ON VIEW range_tests IS 'Stretches of an optimizer whose learning rate gr
 COMMENT ON COLUMN range_tests.last_step IS 'Last step of the search; the loss may have broken before it.';
 
 CREATE VIEW handovers AS
+-- empty without steps: optimizer_id IS NOT NULL
 WITH spans AS (
     SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM steps WHERE optimizer_id IS NOT NULL GROUP BY rank, optimizer_id
 ), starts AS (
@@ -173,6 +178,7 @@ COMMENT ON VIEW handovers IS 'Steps at which an optimizer takes over for good fr
 COMMENT ON COLUMN handovers.fresh IS 'Whether none of its parameters had been trained before: another model, with which the history of the run has nothing to do.';
 
 CREATE VIEW looks_back AS
+-- empty without batches: phase = 'eval'
 WITH trained AS (
     SELECT DISTINCT rank, step, fingerprint FROM batches WHERE phase <> 'eval' AND fingerprint IS NOT NULL
 )

@@ -1,6 +1,7 @@
 -- A loss that left its band for good. Shared by the rules that explain it and the rule that names it.
 
 CREATE VIEW loss_levels AS
+-- empty without steps
 -- not every step has a row: the run is measured by its step numbers
 SELECT rank, max(step) - min(step) + 1 AS steps, arg_min(loss, step) AS first_loss, median(loss) FILTER (2 * step >= last) AS late_loss
 FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
@@ -12,6 +13,7 @@ COMMENT ON COLUMN loss_levels.first_loss IS 'The first finite loss.';
 COMMENT ON COLUMN loss_levels.late_loss IS 'Median of the finite losses in the second half.';
 
 CREATE VIEW divergences AS
+-- empty without steps
 WITH series AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
         min(finite(loss)) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest_low

@@ -2,6 +2,7 @@
 -- looks for its limit by overflowing. A step is bad when a loss, a gradient that would be used, or a weight is hit.
 
 CREATE VIEW bad_steps AS
+-- empty without steps: is_nonfinite(loss) OR is_nonfinite(grad_norm) OR is_nonfinite(clip_norm) | tensor_stats: nan_count > 0 OR inf_count > 0
 WITH skipped AS (
     SELECT rank, step FROM steps GROUP BY rank, step HAVING bool_or(coalesce(skipped_by_scaler, false))
 ), unfinished AS (
@@ -33,6 +34,7 @@ COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not ski
 COMMENT ON COLUMN bad_steps.signs IS 'What was hit: loss, gradient, parameter, activation, output.';
 
 CREATE VIEW nonfinite AS
+-- empty without tensor_stats: nan_count > 0 OR inf_count > 0
 WITH lost AS (
     -- two conditions, each of which the files' own minima and maxima answer; their sum would be a scan
     SELECT * FROM stats WHERE nan_count > 0
@@ -46,6 +48,7 @@ COMMENT ON VIEW nonfinite IS 'Every tensor that was not finite at some moment, i
 COMMENT ON COLUMN nonfinite.bad_step IS 'Whether the step is one of bad_steps.';
 
 CREATE VIEW nonfinite_origin AS
+-- empty without bad_steps
 WITH first_bad AS (
     SELECT rank, min(step) AS step FROM bad_steps GROUP BY rank
 ), usual AS (
@@ -100,6 +103,7 @@ COMMENT ON VIEW nonfinite_origin IS 'The first tensor, in order of capture, that
 COMMENT ON COLUMN nonfinite_origin.module IS 'Module whose code computed it: for an input that no other module put out, the module round the one it entered.';
 
 CREATE VIEW lost_in_backward AS
+-- empty without bad_steps
 WITH broken AS (
     SELECT rank, step FROM steps GROUP BY rank, step
     HAVING bool_and(isfinite(loss)) AND bool_or(is_nonfinite(grad_norm) OR is_nonfinite(clip_norm) OR coalesce(skipped_by_scaler, false))

@@ -1,6 +1,7 @@
 -- What an optimizer keeps for each weight, beside what went into it: state obeys a recurrence that can be checked.
 
 CREATE VIEW optimizer_state_tensors AS
+-- empty without tensors: kind = 'optimizer_state'
 WITH named AS (
     SELECT t.rank, t.tensor_id, t.tensor_name AS tensor, t.module_id, regexp_extract(t.tensor_name, '[^.]+$') AS key
     FROM tensors t WHERE t.kind = 'optimizer_state'
@@ -18,6 +19,7 @@ COMMENT ON COLUMN optimizer_state_tensors.gradient_id IS 'tensor_id of its gradi
 COMMENT ON COLUMN optimizer_state_tensors.update_id IS 'tensor_id of its update.';
 
 CREATE VIEW optimizer_states AS
+-- empty without optimizer_state_tensors
 WITH series AS (
     -- few columns: a long run has millions of these rows to sort
     SELECT s.rank, s.tensor_id, s.step, s.seq, s.numel AS sampled, s.sum, s.sum_sq, s.max, s.nan_count + s.inf_count AS nonfinite_count,
@@ -48,6 +50,7 @@ COMMENT ON COLUMN optimizer_states.sum_sq_before IS 'Sum of squares of the same 
 COMMENT ON COLUMN optimizer_states.state_step IS 'Step counter of the group after the step.';
 
 CREATE VIEW target_syncs AS
+-- empty without copies
 SELECT rank, step, copy_id, name FROM copies
 WHERE kind IN ('module', 'part') AND moved > 0 AND distance < 0.5 * moved;
 COMMENT ON VIEW target_syncs IS 'Steps at which a second model has taken over the weights of the one that trains. An example is the target network of a Q network. From there on the training has another goal.';

@@ -1,6 +1,7 @@
 -- What a second run of the model has shown about a lost step.
 
 CREATE VIEW first_bad_operator AS
+-- empty without replays: first_bad
 SELECT
     r.rank, r.step, r.microbatch, r.capture, r.ordinal, r.phase, r.op, r.node, r.module_id, m.model, m.module, m.class_name,
     r.source, r.code, r.inputs, r.operand, r.operand_min, r.operand_max, r.operand_numel, r.operand_zero_count, r.dtype, r.shape, r.numel,

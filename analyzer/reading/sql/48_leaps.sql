@@ -1,6 +1,7 @@
 -- Where a number became far larger than ever, with nothing before it that had grown.
 
 CREATE VIEW unexplained_leaps AS
+-- empty without tensor_stats
 WITH loaded AS (
     SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights'
 ), spans AS (

@@ -1,6 +1,7 @@
 -- Several ranks beside each other.
 
 CREATE VIEW collective_calls AS
+-- empty without collectives
 SELECT rank, "group", number, min(step) AS step, min(microbatch) AS microbatch, min(seq) AS seq, min(time_ns) AS time_ns, any_value(phase) AS phase,
     any_value(op) AS op, any_value(reduce_op) AS reduce_op, any_value(dtype) AS dtype, any_value(numel) AS numel, any_value(peer) AS peer,
     any_value(blocking) AS blocking, max(waited_ns) AS waited_ns, max(sum_before) AS sum_before, max(size_before) AS size_before,
@@ -11,6 +12,7 @@ COMMENT ON VIEW collective_calls IS 'One row for each call of a rank; waited_ns 
 COMMENT ON COLUMN collective_calls.state IS 'scheduled, started or completed, of an imported dump; null where it does not tell.';
 
 CREATE VIEW calls_missed AS
+-- empty without process_groups
 WITH dumped AS (
     SELECT DISTINCT rank FROM process_groups
 ), members AS (
@@ -53,6 +55,7 @@ COMMENT ON COLUMN calls_missed.time_ns IS 'When the first of them made it.';
 COMMENT ON COLUMN calls_missed.deadline_ns IS 'When the first of them would run out of time.';
 
 CREATE VIEW replicas AS
+-- empty without steps: rank > 0
 WITH world AS (
     SELECT count(DISTINCT rank) AS ranks FROM steps
 ), named AS (
@@ -104,6 +107,7 @@ COMMENT ON COLUMN batches_alike.alike IS 'False too where no batch was recorded.
 COMMENT ON VIEW batches_alike IS 'One row: whether all ranks train on the same batches, as those that share the matrices of one model do.';
 
 CREATE VIEW shards_by_hand AS
+-- empty without replicas
 WITH ways AS (
     SELECT tensor, any_value(module) AS module, bool_and(differs) AS shard, bool_and(NOT differs OR norm_least = 0) FILTER (step = first_step) AND max(norm_least) > 0 AS common
     FROM (SELECT *, min(step) OVER () AS first_step FROM replicas WHERE kind = 'parameter' AND NOT placed) GROUP BY tensor
@@ -118,6 +122,7 @@ COMMENT ON COLUMN shards_by_hand.tensor IS 'Name of the parameter.';
 COMMENT ON VIEW shards_by_hand IS 'Parameters of which each rank has a part of its own without a DTensor that says so. They are never equal, in modules beside others that begin equal. Their ranks train on the same batches.';
 
 CREATE VIEW replica_steps AS
+-- empty without replicas
 WITH compared AS (
     SELECT step, kind, bool_or(differs) AS differs, count(*) FILTER (differs) AS tensors FROM replicas
     WHERE tensor NOT IN (SELECT tensor FROM shards_by_hand) GROUP BY step, kind
@@ -142,6 +147,7 @@ COMMENT ON COLUMN replica_steps.norms_differ IS 'Whether gradient norms before c
 COMMENT ON COLUMN replica_steps.synced_ranks IS 'Ranks that called DistributedDataParallel in the step, outside no_sync.';
 
 CREATE VIEW divergence_of_ranks AS
+-- empty without replica_steps: parameters_differ
 WITH copies AS (
     SELECT count(*) FILTER (op LIKE 'DistributedDataParallel%') > 0 AS wrapped FROM collectives
 ), first_ AS (
@@ -178,6 +184,7 @@ COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one mod
 COMMENT ON COLUMN divergence_of_ranks.wrapped IS 'Whether a model was wrapped by DistributedDataParallel.';
 
 CREATE VIEW whole_stats AS
+-- empty without tensors: placements IS NOT NULL
 WITH parts AS (
     SELECT s.*, t.tensor_name AS tensor, t.kind, t.placements, t.mesh_ranks, t.shard_ranks, contains(t.placements, 'Partial') AS partial, m.model, m.module,
         row_number() OVER (PARTITION BY s.rank, s.step, s.microbatch, s.phase, s.tensor_id ORDER BY s.seq) AS occurrence

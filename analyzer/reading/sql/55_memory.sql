@@ -1,6 +1,7 @@
 -- What gathers in memory, and who owns it.
 
 CREATE VIEW memory_growing AS
+-- empty without memory_owners
 WITH looks AS (
     SELECT *, count(*) OVER w AS n, lag(length) OVER w AS before FROM memory_owners
     -- what nobody is known to hold is told apart by what it gathers
@@ -29,6 +30,7 @@ COMMENT ON COLUMN memory_growing.steady IS 'Whether it never fell and grew at ra
 COMMENT ON COLUMN memory_growing.owner IS 'What it is, who holds it and which line adds to it, in words.';
 
 CREATE VIEW memory_gathered AS
+-- empty without memory_growing
 WITH memory AS (
     SELECT rank, step, max(anonymous_bytes) AS host, max(cuda_allocated_bytes) AS device FROM steps GROUP BY rank, step
 ), ends AS (
@@ -52,6 +54,7 @@ COMMENT ON COLUMN memory_gathered.final_length IS 'Length at the end of the run,
 COMMENT ON COLUMN memory_gathered.final_bytes IS 'Memory of that length.';
 
 CREATE VIEW allocator_history AS
+-- empty without memory_events
 WITH changes AS (
     SELECT rank, device, event_id, time_ns, action, addr, bytes, place,
         CASE action WHEN 'alloc' THEN bytes WHEN 'free_completed' THEN -bytes ELSE 0 END AS change,
@@ -72,6 +75,7 @@ COMMENT ON COLUMN allocator_history.change IS 'Bytes that came into use, negativ
 COMMENT ON COLUMN allocator_history.active_bytes IS 'Memory in use after the event.';
 
 CREATE VIEW device_memory AS
+-- empty without memory_segments
 WITH segments AS (
     SELECT rank, device, count(*) AS segments, sum(bytes)::BIGINT AS reserved_bytes, sum(allocated_bytes)::BIGINT AS allocated_bytes, sum(awaiting_bytes)::BIGINT AS awaiting_bytes,
         sum(free_bytes)::BIGINT AS free_bytes, max(largest_free_bytes) AS largest_free_bytes, sum(allocated_bytes - requested_bytes)::BIGINT AS rounding_bytes,

@@ -1,6 +1,7 @@
 -- Where the time goes: of steps by their clocks, of profiled steps by operators and modules.
 
 CREATE VIEW step_time AS
+-- empty without steps
 SELECT rank, step, step_ns, coalesce(data_wait_ns, 0) AS data_ns, coalesce(forward_ns, 0) AS forward_ns, coalesce(backward_ns, 0) AS backward_ns,
     coalesce(optimizer_ns, 0) AS optimizer_ns,
     greatest(step_ns - coalesce(data_wait_ns, 0) - coalesce(forward_ns, 0) - coalesce(backward_ns, 0) - coalesce(optimizer_ns, 0), 0) AS other_ns,
@@ -12,6 +13,7 @@ COMMENT ON COLUMN step_time.other_ns IS 'Code of the script and of the recorder 
 COMMENT ON COLUMN step_time.recorder_ns IS 'Of these parts together, what the recorder took.';
 
 CREATE VIEW device_events AS
+-- empty without profiler_events: lower(cat) IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset')
 WITH launches AS (
     SELECT rank, window_id, correlation, min(step) AS step FROM profiler_events
     WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation > 0 GROUP BY rank, window_id, correlation
@@ -40,10 +42,12 @@ COMMENT ON COLUMN device_events.step IS 'Step in which the host launched it, for
 COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL, RCCL, NVSHMEM, DeepEP and of reductions by hand), copy or set.';
 
 CREATE VIEW profile_windows AS
+-- empty without profiler_events
 SELECT rank, window_id, bool_or(step IS NOT NULL) AS stepped FROM profiler_events GROUP BY rank, window_id;
 COMMENT ON VIEW profile_windows IS 'Windows of profiling. `stepped` is false for a trace in which no step is marked. It is judged as a whole.';
 
 CREATE VIEW device_use AS
+-- empty without device_events
 WITH told AS (
     SELECT d.*, d.ts_ns + d.dur_ns AS end_ns FROM device_events d JOIN profile_windows USING (rank, window_id)
     WHERE d.step IS NOT NULL OR NOT stepped
@@ -92,6 +96,7 @@ COMMENT ON COLUMN device_use.until_ns IS 'When it had done it.';
 COMMENT ON COLUMN device_use.floor_ns IS 'When it had done that of the steps before; null for the first.';
 
 CREATE VIEW profiled_steps AS
+-- empty without profiler_events
 WITH spans AS (
     SELECT rank, window_id, step, min(ts_ns) FILTER (on_host) AS from_ns, max(ts_ns + dur_ns) FILTER (on_host) AS until_ns,
         coalesce(sum(self_ns) FILTER (cat = 'recorder'), 0) AS recorder_ns,
@@ -136,6 +141,7 @@ COMMENT ON COLUMN profiled_steps.setup_ns IS 'Time in calls of the runtime that 
 COMMENT ON COLUMN profiled_steps.host_ns IS 'From the first to the last event of the host in it, without what the recorder did; null where the host has none.';
 
 CREATE VIEW device_gaps AS
+-- empty without device_events
 WITH ordered AS (
     SELECT d.*, max(ts_ns + dur_ns) OVER (
         PARTITION BY rank, window_id ORDER BY ts_ns, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS idle_from
@@ -157,6 +163,7 @@ COMMENT ON COLUMN device_gaps.launched_ns IS 'When the host launched that.';
 COMMENT ON COLUMN device_gaps.waits_for IS 'launch: the host had not launched it when the device fell idle; queue: it had, and another reason held it up; null without the call that launched it.';
 
 CREATE VIEW host_in_gaps AS
+-- empty without device_gaps
 WITH longest AS (
     SELECT * FROM device_gaps QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, event_id) <= 40
 ), during AS (
@@ -174,6 +181,7 @@ COMMENT ON VIEW host_in_gaps IS 'The longest of device_gaps of each rank, with w
 COMMENT ON COLUMN host_in_gaps.host IS 'The shortest operator, annotation, Python function or runtime call that fills at least half of the pause; null where none does.';
 
 CREATE VIEW kernel_times AS
+-- empty without device_events
 WITH operators AS (
     SELECT rank, window_id, external_id, arg_min(name, dur_ns) AS operator FROM profiler_events
     WHERE cat = 'cpu_op' AND external_id > 0 GROUP BY rank, window_id, external_id
@@ -195,6 +203,7 @@ COMMENT ON COLUMN kernel_times.longest_ns IS 'Length of its longest run.';
 COMMENT ON COLUMN kernel_times.share IS 'Of the time of all kernels and copies of the rank.';
 
 CREATE VIEW operator_times AS
+-- empty without profiled_steps
 SELECT e.rank, e.step, e.cat, e.name, e.phase, e.module_id, any_value(m.module) AS module, any_value(m.class_name) AS class_name, count(*) AS calls,
     sum(e.self_ns)::BIGINT AS self_ns, sum(e.self_ns) / any_value(p.ns) AS share, arg_max(e.source, e.self_ns) AS source
 FROM profiler_events e

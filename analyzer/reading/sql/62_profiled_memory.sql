@@ -1,6 +1,7 @@
 -- Memory as profiles tell it: the [memory] events of profile_memory=True, and memory timelines.
 
 CREATE VIEW memory_changes AS
+-- empty without profiler_events: name = '[memory]' | memory_events
 WITH told AS (
     SELECT rank, window_id, event_id, step, pid, tid, ts_ns AS time_ns, bytes AS change, total_allocated, addr,
         CASE device_type WHEN 0 THEN 'cpu' ELSE 'cuda:' || device END AS device
@@ -25,6 +26,7 @@ COMMENT ON COLUMN memory_changes.held_bytes IS 'Memory in use on the device afte
 COMMENT ON COLUMN memory_changes.owner IS 'Operator in which it happened; of a memory timeline the category, such as activation. Null outside of operators.';
 
 CREATE VIEW profiled_memory AS
+-- empty without memory_changes
 SELECT rank, window_id, device, step, count(*) FILTER (change > 0) AS allocations, (sum(change) FILTER (change > 0))::BIGINT AS allocated_bytes,
     max(held_bytes) AS peak_bytes, arg_max(held_bytes, event_id) AS last_bytes, sum(change)::BIGINT AS grown_bytes
 FROM memory_changes GROUP BY rank, window_id, device, step;
@@ -36,6 +38,7 @@ COMMENT ON COLUMN profiled_memory.last_bytes IS 'Memory in use at its end.';
 COMMENT ON COLUMN profiled_memory.grown_bytes IS 'What came into use less what was let go of.';
 
 CREATE VIEW memory_left AS
+-- empty without memory_changes
 WITH fates AS (
     SELECT rank, window_id, device, step, event_id, owner, change, lead(change) OVER (PARTITION BY rank, window_id, device, addr ORDER BY event_id) AS next_
     FROM memory_changes WHERE addr IS NOT NULL

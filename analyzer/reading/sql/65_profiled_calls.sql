@@ -2,6 +2,7 @@
 -- lengths of one call are compared, never clocks of two hosts.
 
 CREATE VIEW profiled_calls AS
+-- empty without profiler_events
 WITH found AS (
     SELECT rank, window_id, step, event_id, ts_ns, dur_ns, name, args_json, lower(cat) = 'kernel' AS on_device
     FROM profiler_events
@@ -35,6 +36,7 @@ COMMENT ON COLUMN profiled_calls.on_device IS 'Whether it ran on a device; on th
 COMMENT ON COLUMN profiled_calls.number IS 'Calls of this group that this trace has before.';
 
 CREATE VIEW profiled_waits AS
+-- empty without profiled_calls
 WITH traced AS (
     SELECT count(DISTINCT rank) AS ranks FROM profile_windows
 ), world AS (
@@ -62,6 +64,7 @@ COMMENT ON COLUMN profiled_waits.number IS 'Which call of the group it is, from 
 COMMENT ON COLUMN profiled_waits.waited_ns IS 'Time in the call less the time that the last rank to come was in it.';
 
 CREATE VIEW rank_lateness AS
+-- empty without profiled_waits
 WITH waits AS (
     SELECT rank, window_id, step, sum(waited_ns)::BIGINT AS waited_ns, sum(dur_ns)::BIGINT AS in_calls_ns, count(*) AS calls, bool_or(on_device) AS on_device
     FROM profiled_waits GROUP BY rank, window_id, step
