@@ -1,6 +1,6 @@
 """Tables and shared views of an opened run: created, taken out of their files, or computed, each when a query first names it."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -50,6 +50,8 @@ class OnDemand:
         self._sources = sources
         self._on_disk = on_disk
         self._prepared = False
+        self._undeclared = dict[str, str]()
+        """Table → the statement that creates its view, where nobody has asked for it yet: each costs some planning."""
         self._macros = False
         """Whether the macros are there that shared views use."""
         self._unviewed: Mapping[str, str] = shared_selects()
@@ -63,21 +65,28 @@ class OnDemand:
         self._met: dict[tuple[str, str], bool] = {}
         """Table and condition → whether a row meets it."""
 
+    def declare(self, statements: Mapping[str, str]) -> None:
+        """Have views of tables created by these statements, each when it is first asked for."""
+        self._undeclared.update(statements)
+
     def describe(self) -> None:
         """Create all shared views, with a comment on each and on its columns."""
+        self._declare(self._undeclared)
         create_shared_views(self._con, described=True)
         self._unviewed, self._macros = {}, True
 
     def create(self, query: str | None = None) -> None:
-        """Create the shared views that a query may want, or all of them: a run that is prepared has tables instead."""
+        """Create the views that a query may want, or all of them: of shared views a run that is prepared has tables instead."""
+        everything = query is None or asks_what_there_is(query)
+        self._declare(self._undeclared if query is None or everything else words_of(query))
         if not self._unviewed or (query is not None and not asks_for_shared(query)):
             return
-        wanted = set(self._unviewed)
-        if query is not None and not asks_what_there_is(query):
-            wanted = reading(words_of(query))
+        wanted = set(self._unviewed) if query is None or everything else reading(words_of(query))
         new = {name: select for name, select in self._unviewed.items() if name in wanted}
         self._unviewed = {name: select for name, select in self._unviewed.items() if name not in wanted}
         try:
+            for name in new:
+                self._declare(shared_words()[name])
             self._create_macros()
             # a line of its own: a SELECT may end with a comment
             self._con.execute(";\n".join(f'CREATE VIEW "{name}" AS {select}' for name, select in new.items()))
@@ -102,9 +111,10 @@ class OnDemand:
 
     def compute(self, query: str) -> None:
         """Put tables in the places of what a query reads, and of what the shared views in it read."""
-        if not self._uncomputed and not self._untaken:
-            return
         wanted = set(words_of(query))
+        if not self._uncomputed and not self._untaken:
+            self._declare(wanted)
+            return
         if self._selects and asks_what_there_is(query):
             wanted.update(self._uncomputed)
         for name in reversed(self._uncomputed):  # each reads only what stands before it
@@ -112,6 +122,7 @@ class OnDemand:
                 wanted |= self._uncomputed[name]
         for name in sorted(self._untaken & wanted):
             self._take(name)
+        self._declare(wanted)
         for name in [n for n in self._uncomputed if n in wanted]:
             del self._uncomputed[name]
             if name not in LONG or name in self._selects:
@@ -129,6 +140,17 @@ class OnDemand:
         self.compute(table)
         return self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0] <= MANY_ROWS  # noqa: S608 # a rule's
 
+    def _declare(self, names: Iterable[str]) -> None:
+        """Create the views of these tables that are not there yet."""
+        wanted = set(names) & self._undeclared.keys()
+        if "steps" in wanted and "norm_parts" in self._undeclared:
+            wanted.add("norm_parts")  # the view of steps may read it, and stands after it
+        statements = [self._undeclared.pop(name) for name in list(self._undeclared) if name in wanted]
+        try:
+            self._con.execute(";".join(statements))  # at once: a statement of its own takes three times as long
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self._path}: cannot be opened ({first_line(e)}); please report this run") from e
+
     def _create_macros(self) -> None:
         if not self._macros:
             create_macros(self._con)
@@ -142,6 +164,7 @@ class OnDemand:
         sizes: dict[str, int] = {}
         for name in found:
             with suppress(duckdb.Error):  # its footer cannot be read: whoever asks for it is told
+                self._declare([name])
                 rows = self._con.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]  # noqa: S608 # declared names
                 sizes[name] = 8 * rows * len(self._sources[name].table.columns)
         left, taken = TAKEN_BYTES_OF_LARGE if self._on_disk else TAKEN_BYTES, set[str]()
@@ -155,9 +178,16 @@ class OnDemand:
         self._untaken.remove(name)
         with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
             self._materialise(name)
+            return
+        self._declare([name])
 
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""
+        if name in self._undeclared:
+            self._declare(["norm_parts"] if name == "steps" else [])
+            self._con.execute(self._undeclared[name].replace("CREATE VIEW", "CREATE TABLE", 1))
+            del self._undeclared[name]
+            return
         if name in self._selects:
             empty = self._is_empty(name)
             self._con.execute(empty_tables()[name] if empty else f'CREATE TABLE "{name}" AS {self._selects[name]}')

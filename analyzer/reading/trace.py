@@ -26,7 +26,7 @@ from .on_demand import MANY_ROWS, OnDemand
 from .records import as_table, record_rows
 from .scratch import Scratch
 from .sources import NOT_VERIFIED, Problem, Source, find_sources
-from .views import SHARED, create_views, describe, install_types, literal_path, quote
+from .views import SHARED, describe, install_types, literal_path, quote, view_statements
 
 LARGE_BYTES = 60 * 2**20
 """Size of all parts, some ten million rows, from which a scratch file stands in for memory."""
@@ -125,13 +125,15 @@ class Trace:
 
     def _open(self, *, described: bool) -> None:
         install_types(self._con)
-        create_views(self._con, self._sources)
+        self._views.declare(view_statements(self._con, self._sources))
         records = record_rows(self.manifest, self.exit, self.status)
         if self.exit is None:
+            self._views.create("modules")
             rows = self._con.execute("SELECT rank, module_id, module FROM modules").fetchall()
             names = {(rank, module_id): module for rank, module_id, module in rows}
             records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
-        create_views(self._con, {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()})
+        sources = {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()}
+        self._views.declare(view_statements(self._con, sources))
         if described:
             self._views.describe()
             for table in (*TABLES.values(), *RECORDS.values()):
@@ -253,12 +255,19 @@ class Trace:
         self._views.create(query)
         self._views.compute(query)
         try:
-            relation = cast(
-                "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
-            )
-            return pl.DataFrame() if relation is None else relation.pl()
+            return self._frame(query, params)
+        except duckdb.CatalogException:
+            self._views.create()  # DuckDB names what there is in place of a misspelt table
         except duckdb.Error as e:
             raise QueryError(str(e)) from e
+        try:
+            return self._frame(query, params)
+        except duckdb.Error as e:
+            raise QueryError(str(e)) from e
+
+    def _frame(self, query: str, params: Mapping[str, Any] | None) -> pl.DataFrame:
+        relation = cast("duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None))
+        return pl.DataFrame() if relation is None else relation.pl()
 
     def rows(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The same as dictionaries of Python's own values: for a few rows, at two thirds of the cost of a frame.

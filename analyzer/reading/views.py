@@ -1,7 +1,7 @@
 """From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -104,13 +104,13 @@ def install_types(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(f"CREATE MACRO phase_order(name) AS list_position([{names}], name) - 1")
 
 
-def create_views(con: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> None:
-    """The views of declared tables over their parts and their journals; empty where nothing was recorded."""
+def view_statements(con: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> dict[str, str]:
+    """Declared table → the statement that creates its view over its parts and its journals, or an empty one where nothing was
+    recorded. What keeps only the latest row of a key is created at once, and has none."""
     parts = sources.get("norm_parts")
     sharded = parts is not None and bool(parts.parts or parts.journal)
     first = sorted(sources.items(), key=lambda item: item[0] != "norm_parts")  # the view of steps reads it
-    statements = [text for name, source in first if (text := _view_of(con, name, source, sharded=sharded))]
-    con.execute(";".join(statements))  # at once: a statement of its own takes three times as long
+    return {name: text for name, source in first if (text := _view_of(con, name, source, sharded=sharded))}
 
 
 def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source, *, sharded: bool) -> str:
@@ -176,14 +176,16 @@ def _registered(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) ->
     """The SELECT of these rows as their table shows them: of a table with ``latest``, the last row of each key."""
     name = f"{table.name}__all"
     shown = ", ".join(_shown(c) for c in table.columns if c.name in rows.column_names)
-    select = f'SELECT {shown} FROM "{name}"'  # noqa: S608 # declared names
-    if table.latest:
-        rows = rows.append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
-        keys = ", ".join(f'"{k}"' for k in table.key)
-        select += f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __ordinal DESC) = 1 ORDER BY {keys}"
-    con.register(name, rows.combine_chunks())
-    yield select
+    con.register(name, (_latest_of(rows, table.key) if table.latest else rows).combine_chunks())
+    yield f'SELECT {shown} FROM "{name}"'  # noqa: S608 # declared names
     con.unregister(name)
+
+
+def _latest_of(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, ordered by keys. To plan the same in SQL takes longer than these small tables hold."""
+    numbered = rows.select(key).append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
+    last = numbered.group_by(list(key), use_threads=False).aggregate([("__ordinal", "max")])
+    return rows.take(last.sort_by([(column, "ascending") for column in key])["__ordinal_max"])
 
 
 def _groups(source: Source) -> list[frozenset[str]]:
@@ -328,7 +330,7 @@ def empty_database() -> Generator[duckdb.DuckDBPyConnection]:
     try:
         install_types(con)
         declared = {**TABLES, **RECORDS}
-        create_views(con, {name: Source(table) for name, table in declared.items()})
+        con.execute(";".join(view_statements(con, {name: Source(table) for name, table in declared.items()}).values()))
         for table in declared.values():
             describe(con, table)
         create_shared_views(con, described=True)

@@ -1,6 +1,6 @@
 """What recording everything costs at least: the same training with hooks that do less and less, down to none.
 
-    python tests/benchmarks/floors.py [--models cnn,gpt] [--variants plain,hooks,...] [--rounds 5] [--steps 40]
+    python tests/benchmarks/floors.py [--models deep,cnn,gpt] [--variants plain,hooks,...] [--rounds 5] [--steps 40]
     python tests/benchmarks/floors.py --models mlp --instructions
 
 The variants:
@@ -37,11 +37,11 @@ from models import Step, cnn_step, gpt_step
 from torch import Tensor, nn
 
 
-def mlp_step() -> Step:
-    """Four linear layers of width 64, a batch of 64: more Python than arithmetic."""
+def mlp_step(layers: int = 4, width: int = 64) -> Step:
+    """Linear layers on a batch of 64: more Python than arithmetic."""
     torch.manual_seed(0)
-    parts = [nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)]
-    model = nn.Sequential(*parts)
+    hidden = [part for _ in range(layers - 2) for part in (nn.Linear(width, width), nn.ReLU())]
+    model = nn.Sequential(nn.Linear(16, width), nn.ReLU(), *hidden, nn.Linear(width, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     x = torch.randn(64, 16)
     y = x[:, :1].sin()
@@ -56,7 +56,12 @@ def mlp_step() -> Step:
     return Step(model, optimizer, step)
 
 
-MODELS: dict[str, Callable[[], Step]] = {"mlp": mlp_step, "cnn": cnn_step, "gpt": gpt_step}
+MODELS: dict[str, Callable[[], Step]] = {
+    "mlp": mlp_step,
+    "deep": partial(mlp_step, 30, 48),
+    "cnn": cnn_step,
+    "gpt": gpt_step,
+}
 _WARM = 5
 VARIANTS = ("plain", "hooks", "moments", "torch-dot", "recorded")
 
