@@ -58,6 +58,17 @@ def unregistered(
                         yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
 
 
+def held_by_objects(root: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """(module, path, parameter) for parameters of objects that are no modules: a layer whose class is not one."""
+    known = {id(p) for p in root.parameters()}
+    for module in root.modules():
+        for name, value in vars(module).items():
+            if name not in _OF_TORCH and not isinstance(value, (nn.Module, Tensor, type)):
+                for inner, item in list(getattr(value, "__dict__", {}).items())[:_MOST_HELD]:
+                    if isinstance(item, nn.Parameter) and item.requires_grad and id(item) not in known:
+                        yield module, f"{name}.{inner}", item
+
+
 _MOST_NODES = 16
 """Operations between a parameter and the attribute that was made of it."""
 
@@ -160,6 +171,8 @@ class StructureWatch(Watch):
         """Module, words for the event, and the parameters of what was computed from parameters that no module holds."""
         self._unregistered: list[tuple[int, weakref.ref[Tensor]]] = []
         """tensor_id and parameter, until it is known what the optimizers hold."""
+        self._held: list[tuple[ModuleEntry, str, weakref.ref[Tensor]]] = []
+        """Module, path and parameter of an object that is no module, until it is known whether a gradient reaches it."""
 
     def listen(self, signals: Signals) -> None:
         """Look at each model, and now and then at what looked symmetric."""
@@ -167,6 +180,7 @@ class StructureWatch(Watch):
         signals.inner_model_found.connect(self.name, self._grown)
         signals.row_ends.connect(self.name, self._look_at_private)
         signals.row_ends.connect(self.name, self._judge_wrapped)
+        signals.row_ends.connect(self.name, self._judge_held)
         signals.row_ends.connect(self.name, self._look_who_holds)
         signals.row_ends.connect(self.name, self._look_again)
 
@@ -184,6 +198,11 @@ class StructureWatch(Watch):
                     self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.position.step))
         self._find_unregistered(module)
         self._find_wrapped(module)
+        self._held += [
+            (entry, path, weakref.ref(parameter))
+            for owner, path, parameter in held_by_objects(module)
+            if (entry := catalogue.find(owner)) is not None
+        ]
         for part, attribute in missed_freezes(module)[:_MOST_FREEZES]:
             entry = catalogue.find(part)
             if entry is not None:
@@ -228,6 +247,20 @@ class StructureWatch(Watch):
                 self._unregistered.append((tensor_id, weakref.ref(parameter)))
                 any_found = True
         return any_found
+
+    def _judge_held(self) -> None:
+        """Parameters in objects that are no modules count once they have a gradient and it is known what optimizers hold."""
+        catalogue = self.session.catalogue
+        if not self._held or not len(catalogue.holders):
+            return
+        for entry, path, ref in self._held:
+            parameter = ref()
+            if parameter is None or parameter.grad is None:
+                continue
+            if parameter not in catalogue.holders and not catalogue.registered(parameter):
+                name = f"{entry.name}.{path}" if entry.name else path
+                catalogue.add_facts(catalogue.tensor(entry.id, name, "parameter", parameter), registered=False)
+        self._held.clear()
 
     def _look_who_holds(self) -> None:
         """What another model has registered, or what an optimizer was given by hand, is trained: a head that shares weights."""

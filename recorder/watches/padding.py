@@ -26,8 +26,9 @@ class TokenPadding:
     def __init__(self, session: Session, fields: Callable[[], dict[str, Tensor]]) -> None:
         self.session = session
         self._fields = fields
-        self.tokens: Tensor | None = None
-        """Where the tokens are the embedding's padding (or 0), for whoever looks at attention."""
+        self._step = -1
+        """The step in which all that follows was looked up: not every step ends with a row, at which it would be forgotten."""
+        self._tokens: Tensor | None = None
         self._hidden: Tensor | None = None
         self._under_mask: tuple[Tensor, Tensor] | None = None
         """The smallest and the largest token under the zeros of the mask."""
@@ -37,18 +38,26 @@ class TokenPadding:
         self._masked: Tensor | None = None
         """The tokens that were looked up first under this mask."""
 
+    @property
+    def tokens(self) -> Tensor | None:
+        """Where the tokens of this step are the embedding's padding (or 0), for whoever looks at attention."""
+        return self._tokens if self._step == self.session.position.step else None
+
     def due(self) -> bool:
         step = self.session.position.step
         return step < _EACH_STEP or step % _EVERY == 0
 
     def forget(self) -> None:
-        self.tokens = self._hidden = self._under_mask = self._mask = self._masked = None
+        self._tokens = self._hidden = self._under_mask = self._mask = self._masked = None
         self._looked_up = []
 
     def note(self, embedding: nn.Module, tokens: Tensor) -> None:
         """Called with what an embedding looks up."""
         if tokens.dim() != 2 or not self.due():
             return
+        if self._step != self.session.position.step:
+            self.forget()
+            self._step = self.session.position.step
         tokens = tokens.detach()
         self._looked_up = [*self._looked_up[-_MOST_LOOKED_UP:], tokens]
         mask = self._mask_of(tokens)
@@ -56,11 +65,11 @@ class TokenPadding:
             self._mask, self._masked = mask, tokens
         index = getattr(embedding, "padding_idx", None)
         if index is not None:
-            self.tokens = self._hidden = tokens == index
+            self._tokens = self._hidden = tokens == index
             self._under_mask = None
             return
-        if self.tokens is None:
-            self.tokens = tokens == 0
+        if self._tokens is None:
+            self._tokens = tokens == 0
         if new and mask is not None:
             self._hidden = mask.detach() == 0
             limits = torch.iinfo(tokens.dtype)
@@ -79,6 +88,8 @@ class TokenPadding:
 
     def in_targets(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
         """What the targets of a loss say of padding: whether they count there, and whether ends of sequences are taken for it."""
+        if self._step != self.session.position.step:
+            return {}
         ends: dict[str, Any] = {}
         if self._masked is not None and self._mask is not None and ignore_index is not None:
             ends = sequence_ends(self._masked, self._mask.detach() == 0, target, ignore_index)

@@ -162,3 +162,43 @@ def test_a_weight_of_another_model_that_an_optimizer_holds_is_not_left_out(tmp_p
     with Trace(tmp_path / "run") as trace:
         named = {c.name for c in diagnose(trace).causes}
     assert ("unregistered-parameters" in named) == (not trained)
+
+
+class PlainLinear:
+    """A layer that is no module."""
+
+    def __init__(self) -> None:
+        self.weight = nn.Parameter(torch.randn(2, 4))
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight)
+
+
+class Headed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.head = PlainLinear()
+        self.unused = PlainLinear()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_layer_that_is_no_module_is_named_where_its_gradient_reaches_no_optimizer(
+    tmp_path: Path, by_hand: bool
+) -> None:
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        model = Headed()
+        optimizer = torch.optim.SGD([*model.parameters(), *([model.head.weight] if by_hand else [])], 0.01)
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        names = trace.sql("SELECT tensor_name FROM tensors WHERE registered = false")["tensor_name"].to_list()
+        causes = [c.name for c in diagnose(trace).causes]
+    assert names == ([] if by_hand else ["head.weight"])
+    assert ("unregistered-parameters" in causes) == (not by_hand)

@@ -1,12 +1,16 @@
 """Whether a loss counts the targets of padding is told from the tokens and the targets themselves."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
+from firstfault.recorder.session.session import Session
+from firstfault.recorder.watches.padding import TokenPadding
 from firstfault.schemas.files.layout import parts
 from torch import nn
 
@@ -83,3 +87,17 @@ def test_targets_of_tokens_that_a_mask_hides_are_counted(
     (target,) = [row for row in rows if row["role"] == "target"]
 
     assert (target["padding_fraction"], target["padding_counted"]) == (fraction, counted)
+
+
+def test_tokens_of_an_earlier_step_that_ended_without_a_row_are_not_taken_for_those_of_this_one() -> None:
+    """An evaluation between two steps can leave a step without a row, at whose end they would be forgotten."""
+    session = SimpleNamespace(position=SimpleNamespace(step=104))
+    padding = TokenPadding(cast("Session", session), dict)
+    words = nn.Embedding(6, 4)
+    padding.note(words, TOKENS)
+    assert padding.tokens is not None
+
+    session.position.step = 112
+    assert padding.tokens is None
+    padding.note(words, TOKENS.roll(1, 0))
+    assert torch.equal(padding.tokens, TOKENS.roll(1, 0) == 0)

@@ -17,15 +17,15 @@ explains = ["parameters-not-in-optimizer", "nothing-learnt", "graph-retained-acr
 root = "The model {model}"
 named = "{module}"
 [say.what_]
-in_a_container = "keeps {value} parameters ({names}) in a Python list or dict"
+in_a_container = "keeps {value} parameters ({names}) in a Python list or dict, or in an object that is no module"
 wrapped = "keeps {value} tensors ({attributes:names}) that an operation made of a Parameter ({operations}), and not the Parameter itself"
 [say.remedy_]
-container = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
+container = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList). Derive a layer's class from nn.Module."
 parameter_last = "Make the Parameter last: self.{first} = nn.Parameter(value), without an operation on it. Move the whole model with model.to(device)."
 [needs]
 tables = ["modules"]
 [doc]
-what = "Parameters that a module of the model holds in a plain Python container. Or a tensor attribute that was computed from a Parameter, as by nn.Parameter(w).cuda(), while no module holds that Parameter."
+what = "Parameters that a module of the model holds in a plain Python container. Or an object that is no module holds them and gradients reach them. Or a tensor attribute that was computed from a Parameter, as by nn.Parameter(w).cuda(), while no module holds that Parameter."
 why = "They are used in the forward pass but belong to nobody: never updated, moved or saved."
 not_this = "ModuleList and ParameterList; parameters that are registered elsewhere in the model; ones that an optimizer was given by hand. Tensors that are computed from registered parameters, as by weight norm."
 source = "The model's own attributes, and the autograd graph behind them."

@@ -85,12 +85,22 @@ value = 10
 unit = "times"
 doc = "The same growth where the loss breaks."
 source = "convention: of this project, one order of magnitude"
+[params.back]
+value = 30
+unit = "steps"
+doc = "Steps after it in which a training may come back."
+source = "convention: of this project, the window of the view optimizer_series"
+[params.end]
+value = 10
+unit = "steps"
+doc = "Last steps of the run, whose medians tell whether it has come back."
+source = "convention: of this project, a median of ten is no accident"
 [needs]
 tables = ["steps"]
 columns = ["steps.grad_norm"]
 steps = 4
 [doc]
-what = "The gradient norm leaves its own history upward for at least three steps and goes on growing. The loss rises or breaks with it. Or the norm grows a hundredfold over the first steps while the loss does."
+what = "The gradient norm leaves its own history upward for at least three steps and goes on growing. The loss rises or breaks with it. Or the norm grows a hundredfold over the first steps while the loss does. This is a warning where the run ends with a lower loss than before it, and with norms as before."
 why = "Each step throws the weights further than the loss surface is known."
 not_this = "A single large gradient. A jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise). Norms that grow while the loss falls. A few large gradients that are clipped and after which most steps are as before (loss-spike). Growth that ends in the overflow of a float16 activation within ten steps."
 source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."
@@ -108,13 +118,21 @@ WITH clipping AS (
         first_value(norm) OVER whole AS norm_first, first_value(loss) OVER whole AS loss_first,
         max(finite(norm)) OVER start_ AS start_highest, max(finite(loss)) OVER start_ AS start_loss,
             bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER start_ AS start_breaks,
-        min(finite(loss)) OVER start_ AS start_low
-    FROM optimizer_series
+        min(finite(loss)) OVER start_ AS start_low,
+        -- a training that ends below where it was, with gradients as before, has got over it
+        coalesce(count(*) OVER after > $back
+            AND median(CASE WHEN from_end <= $end THEN finite(loss) END) OVER whole < loss_median
+            AND median(CASE WHEN from_end <= $end THEN finite(norm) END) OVER whole < $factor * norm_median,
+            false) AS got_over
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n DESC) AS from_end
+        FROM optimizer_series)
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $coming FOLLOWING),
         next_two AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING),
         start_ AS (PARTITION BY rank, optimizer_id
             ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $starting FOLLOWING),
+        after AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id
             ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 )
@@ -160,6 +178,7 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS val
     c.bound, coalesce(2 * norm_median, 1.0) AS clip_at, compared_,
     CASE WHEN breaks OR (compared_ = 'first_steps' AND start_breaks) THEN 'nonfinite'
         ELSE 'loss_rose' END AS agreeing_,
+    CASE WHEN compared_ = 'own_history' AND got_over AND NOT breaks THEN 'warning' ELSE 'error' END AS severity,
     CASE WHEN c.bound < clip_at THEN 'tighter' ELSE 'clip' END AS clip_, loss, lr, update_ratio
 FROM found e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round

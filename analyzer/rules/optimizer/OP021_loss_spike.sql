@@ -142,12 +142,27 @@ value = 0.1
 unit = "of the rise"
 doc = "What may be left of a leap beyond everything that there has ever been."
 source = "own history"
+[params.young]
+value = 30
+unit = "steps"
+doc = "First steps of a training, and those after a spike among them that tell whether it did harm."
+source = "convention: of this project, the window of the view optimizer_series"
+[params.end]
+value = 10
+unit = "steps"
+doc = "Last steps of the run, whose median is its end."
+source = "convention: of this project, a median of ten is no accident"
+[params.learnt]
+value = 0.5
+unit = "of the loss"
+doc = "End of the run beside the loss before a spike in the first steps: the training learnt most after it."
+source = "arithmetic: half of it"
 [needs]
 tables = ["steps"]
 columns = ["steps.loss"]
 steps = 12
 [doc]
-what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter. The loss comes back within twenty steps. It comes back nine tenths of the way, where it had left all its earlier values by far. In a log that was imported without gradient norms it is a warning. There the loss must leave all its earlier values."
+what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter. The loss comes back within twenty steps. It comes back nine tenths of the way, where it had left all its earlier values by far. In a log that was imported without gradient norms it is a warning. There the loss must leave all its earlier values. It is a warning too in the first steps of a run that learns most of what it learns after it."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
 not_this = "Losses that scatter widely anyway or have made such leaps before. Small losses that scatter by a factor near the floor. One batch with a hard sample or two (gone with the next batch). Losses of several optimizers that play against each other unless they leave everything ever seen. Rises for good (divergence), the first steps of inputs of another size that stay (a curriculum). Steps in which a target network takes over the weights of the model. A search for the learning rate at which the training breaks."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
@@ -195,9 +210,14 @@ WITH records AS (
         greatest(loss_sigma, $least_spread * abs(loss_median)) AS spread,
         max(finite(norm)) OVER here AS norm_soon,
             count(norm) OVER (PARTITION BY rank, optimizer_id) > 0 AS has_norms,
-        min(finite(loss)) OVER soon AS lowest_soon, count(*) OVER soon AS soon_rows
-    FROM optimizer_series
+        min(finite(loss)) OVER soon AS lowest_soon, count(*) OVER soon AS soon_rows,
+        coalesce(n < $young AND max(n) OVER whole > n + $young
+            AND median(CASE WHEN from_end <= $end THEN finite(loss) END) OVER whole < $learnt * loss_median,
+            false) AS early_
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n DESC) AS from_end
+        FROM optimizer_series)
     WINDOW
+        whole AS (PARTITION BY rank, optimizer_id),
         here AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING),
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $soon FOLLOWING)
 )
@@ -254,7 +274,7 @@ WHERE a.history >= $history AND isfinite(a.loss)
 SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median,
     a.loss_sigma, a.loss_peak, a.history,
     a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
-    CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
+    CASE WHEN r.step IS NULL AND a.has_norms AND NOT a.early_ THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN a.has_norms THEN 'left_theirs' END AS gradients_,
     CASE WHEN r.step IS NOT NULL THEN 'held_far_values' END AS batch_,
     CASE WHEN a.lowest_soon < a.loss_median + $back * a.spread THEN 'came_back'
