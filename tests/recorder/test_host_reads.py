@@ -138,8 +138,8 @@ def test_a_loop_over_a_tensor_takes_what_it_takes_without_the_recorder(tmp_path:
 
     apart, read = map(float, ran.stdout.split())
     loop = min(row["loop_ns"] for row in rows(run, "host_reads"))
-    # counting a read takes three to four times as long as the read
-    assert 0.8 * apart < loop < 1.5 * (apart + read)
+    # counting a read takes three to four times as long as the read; another process may slow what is measured here alone
+    assert 0.5 * apart < loop < 1.5 * (apart + read)
 
 
 COMPILED_IN_PART = """
