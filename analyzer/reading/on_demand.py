@@ -77,11 +77,12 @@ class OnDemand:
 
     def create(self, query: str | None = None) -> None:
         """Create the views that a query may want, or all of them: of shared views a run that is prepared has tables instead."""
-        everything = query is None or asks_what_there_is(query)
-        self._declare(self._undeclared if query is None or everything else words_of(query))
+        if query is not None and asks_what_there_is(query):
+            query = None
+        self._declare(self._undeclared if query is None else words_of(query))
         if not self._unviewed or (query is not None and not asks_for_shared(query)):
             return
-        wanted = set(self._unviewed) if query is None or everything else reading(words_of(query))
+        wanted = set(self._unviewed) if query is None else reading(words_of(query))
         new = {name: select for name, select in self._unviewed.items() if name in wanted}
         self._unviewed = {name: select for name, select in self._unviewed.items() if name not in wanted}
         try:
@@ -142,7 +143,9 @@ class OnDemand:
 
     def _declare(self, names: Iterable[str]) -> None:
         """Create the views of these tables that are not there yet."""
-        wanted = set(names) & self._undeclared.keys()
+        wanted = self._undeclared.keys() & names
+        if not wanted:
+            return
         if "steps" in wanted and "norm_parts" in self._undeclared:
             wanted.add("norm_parts")  # the view of steps may read it, and stands after it
         statements = [self._undeclared.pop(name) for name in list(self._undeclared) if name in wanted]
@@ -184,7 +187,8 @@ class OnDemand:
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""
         if name in self._undeclared:
-            self._declare(["norm_parts"] if name == "steps" else [])
+            if name == "steps":
+                self._declare(["norm_parts"])
             self._con.execute(self._undeclared[name].replace("CREATE VIEW", "CREATE TABLE", 1))
             del self._undeclared[name]
             return

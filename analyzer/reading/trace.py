@@ -256,7 +256,9 @@ class Trace:
         self._views.compute(query)
         try:
             return self._frame(query, params)
-        except duckdb.CatalogException:
+        except duckdb.CatalogException as e:
+            if isinstance(parsed(query), str):  # of several statements some have been done
+                raise QueryError(str(e)) from e
             self._views.create()  # DuckDB names what there is in place of a misspelt table
         except duckdb.Error as e:
             raise QueryError(str(e)) from e

@@ -64,7 +64,7 @@ def held_by_objects(root: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
     for module in root.modules():
         for name, value in vars(module).items():
             if name not in _OF_TORCH and not isinstance(value, (nn.Module, Tensor, type)):
-                for inner, item in list(getattr(value, "__dict__", {}).items())[:_MOST_HELD]:
+                for inner, item in _items(getattr(value, "__dict__", None)):
                     if isinstance(item, nn.Parameter) and item.requires_grad and id(item) not in known:
                         yield module, f"{name}.{inner}", item
 

@@ -185,8 +185,9 @@ def main() -> None:
                 f"| {min(ratios):.3f} – {max(ratios):.3f} | {own:.3f} |",
                 flush=True,
             )
-        each = zip(*(pair for _, blocks, _ in pairs for pair in blocks), strict=True)
-        faults = [statistics.fmean(block[-1] for block in blocks) / pairs[0][0] for blocks in each]
+        faults = [
+            statistics.fmean(pair[side][-1] / size for size, blocks, _ in pairs for pair in blocks) for side in (0, 1)
+        ]
         print(f"| {model} | | faults | {faults[0]:.0f} plain, {faults[1]:.0f} recorded | | |", flush=True)
 
 

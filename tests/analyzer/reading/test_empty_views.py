@@ -15,7 +15,8 @@ LAYERS = sorted({rule.layer for rule in load_rules()})
 
 
 def test_the_written_columns_are_those_of_the_views() -> None:
-    assert empty_views.FILE.read_text(encoding="utf-8") == empty_views.statements()
+    again = "run python -m firstfault.analyzer.reading.empty_views"
+    assert empty_views.FILE.read_text(encoding="utf-8") == empty_views.statements(), again
 
 
 def test_what_a_view_is_empty_without_is_a_table_or_a_view_before_it() -> None:
@@ -42,7 +43,7 @@ def test_in_every_case_of_a_rule_a_view_that_is_taken_for_empty_is_empty(
                 taken[name] = max(taken.get(name, 0), rows[0][0])
 
     monkeypatch.setattr(case_database, "_CaseViews", Computing)
-    root = case_database.Path(empty_views.__file__).parents[1] / "rules"
+    root = empty_views.FILE.parents[1] / "rules"
     with case_database.CaseDatabase() as database:
         for rule in load_rules():
             for case in cases_beside(root / rule.layer / rule.file) if rule.layer == layer else []:
