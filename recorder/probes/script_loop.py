@@ -36,6 +36,8 @@ from .first_batch import pictures
 from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
+from .listed_names import ListedNames
+from .padding_inside import Lookups
 from .random_states import random_states
 from .readings import READINGS
 from .run_length import RunLength
@@ -98,6 +100,8 @@ class ScriptLoop:
         self.ignored: set[int] = set()
         """Targets that a loss was told to ignore."""
         self.targets = Targets()
+        self.lookups = Lookups()
+        self.listed = ListedNames()
         self.iterator: Any = None
         """The iterator of a DataLoader that has handed out a batch last before the model was first called."""
         self.first_of: dict[int, tuple[Any, Any]] = {}
@@ -138,6 +142,7 @@ class ScriptLoop:
         self.patches.put(torch, "save", torch.serialization.save)
         for kind in (lr_scheduler.LRScheduler, lr_scheduler.ChainedScheduler, lr_scheduler.SequentialLR):
             self.patches.wrap(kind, "__init__", self._wrap_scheduler)  # the latter two call no other
+        self.listed.install(self.patches)
         for name in _LOSSES:
             self.patches.wrap(torch.nn.functional, name, self._wrap_loss)
         self._note_functions()
@@ -170,6 +175,7 @@ class ScriptLoop:
     def _before_forward(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if self.stage is not None or self._over or self._in_backward or not torch.is_grad_enabled():
             return
+        self.lookups.note(module, args)
         self.depth += 1
         if self.depth > 1:
             return
@@ -363,7 +369,15 @@ class ScriptLoop:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
             first = self.report.first_batch
             for found in judge_tokenizer(
-                folder, tensors_of(shown), first, models, self.ignored, self.entered, self.targets
+                folder,
+                tensors_of(shown),
+                first,
+                models,
+                self.ignored,
+                self.entered,
+                self.targets,
+                self.lookups,
+                self.listed,
             ):
                 self._add_result(found)
         self._following()

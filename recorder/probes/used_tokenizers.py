@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader
 from ...schemas.files.probe_report import Picture, ProbeResult
 from .cut_ends import ends_cut
 from .ends_learnt import Targets, ends_learnt
+from .listed_names import ListedNames
+from .padding_inside import Lookups, padding_inside
 from .special_tokens import named_numbers, special_tokens
 from .tokenizers import consistent, padding_in_text, round_trip, vocabulary_of
 from .trial import result, untried
@@ -117,21 +119,32 @@ def judge(
     ignored: Iterable[int] = (),
     entered: Iterable[Tensor] = (),
     targets: Targets | None = None,
+    lookups: Lookups | None = None,
+    listed: ListedNames | None = None,
 ) -> list[ProbeResult]:
     """Compare the tokenizer in use with the saved one, and with the embeddings of the models, on texts of the first batch. Show
-    these texts beside the numbers. ``ignored``: numbers that a loss was told to ignore. ``entered``: what entered the models."""
+    these texts beside the numbers. ``ignored``: numbers that a loss was told to ignore. ``entered``: what entered the models.
+    ``lookups``: what embeddings were asked for. ``listed``: what the script has listed of folders."""
     used = find_tokenizer()
     results = _of_tokenizer(used, folder, batch, shown, models, ignored) if used is not None else []
     if used is None and folder:
         results.append(untried("tokenizer", "no-tokenizer"))
-    own = _of_the_script(used, [*batch, *entered], models, targets or Targets())
-    return [
-        *results,
-        *(found for found in own if found.probe != "pad-is-eos" or all(r.probe != found.probe for r in results)),
-    ]
+    own = _of_the_script(
+        used, [*batch, *entered], models, targets or Targets(), lookups or Lookups(), listed or ListedNames()
+    )
+    told = {r.probe for r in results if r.outcome != "passed"}
+    told |= {r.probe for r in results} & {"pad-is-eos"}
+    return [*results, *(found for found in own if found.probe not in told)]
 
 
-def _of_the_script(used: Any, batch: list[Tensor], models: Iterable[nn.Module], targets: Targets) -> list[ProbeResult]:
+def _of_the_script(
+    used: Any,
+    batch: list[Tensor],
+    models: Iterable[nn.Module],
+    targets: Targets,
+    lookups: Lookups,
+    listed: ListedNames,
+) -> list[ProbeResult]:
     """What the script's own vocabularies, numbers and source say."""
     try:
         variables, files = script_variables(), script_files()
@@ -142,8 +155,11 @@ def _of_the_script(used: Any, batch: list[Tensor], models: Iterable[nn.Module], 
         known += [named_numbers(SimpleNamespace(**scope), words[0] if words else {}) for scope in variables]
         encoder = used if used is not None else find_encoder(variables)
         cut = ends_cut(encoder, [*batch], files) if encoder is not None else []
+        inside = padding_inside(lookups.found, [k["pad"] for k in known if "pad" in k])
+        classes = listed.judge(variables, files, batch, models)
         return [
             *cut,
+            *(one for one in (inside, classes) if one is not None),
             *(numbered_apart(variables) or judge_vocabularies(vocabularies, files, batch, models)),
             *ends_learnt(known, batch, targets, files),
         ]

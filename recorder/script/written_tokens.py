@@ -22,6 +22,11 @@ _WORDS = re.compile(
     r"vocab|stoi|itos|tokeni[sz]er|2id|2idx|2int|to_id|to_idx|to_int|_index|mapping|\btok\b", re.IGNORECASE
 )
 
+_KEPT_BY = frozenset(
+    {"json.dump", "json.dumps", "pickle.dump", "pickle.dumps", "joblib.dump", "yaml.dump", "yaml.safe_dump"}
+)
+_CLASSES = re.compile(r"class|label|names|categor|_to_|2id|idx", re.IGNORECASE)
+
 
 @cache
 def _parsed(file: str) -> ast.Module | None:
@@ -88,6 +93,21 @@ def saved_without(file: str, name: str) -> int | None:
         for word in _mentioned(tree, call):
             if word == owner or _WORDS.search(word):
                 return None
+    return min((call.lineno for call in saving), default=0)
+
+
+@cache
+def saved_without_classes(file: str, name: str) -> int:
+    """The line where a model is saved without the names of its classes; 0 where none is, and where they may be kept elsewhere."""
+    tree = _parsed(file)
+    calls = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if tree is None or any(dotted(call.func) in _KEPT_BY for call in calls):
+        return 0
+    last = name.rpartition(".")[2]
+    saving = [call for call in calls if dotted(call.func) in _SAVES or dotted(call.func).rpartition(".")[2] in _SAVES]
+    words = {word for call in saving for word in _mentioned(tree, call)}
+    if any(word == last or _CLASSES.search(word) for word in words):
+        return 0
     return min((call.lineno for call in saving), default=0)
 
 

@@ -4,15 +4,11 @@ A listing has whatever order the file system gives. Names are looked at only whe
 where both hold the same names but for what all names of a folder have in common. No file is opened.
 """
 
-import fnmatch
-import glob
-import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from ..loop.listings import around_listings, names_listed
 from ..script.frames import is_script, script_frame, shown
 from ..script.paired_listings import Listing, PairedListings, paired_listings
 from ..session.patches import Patches
@@ -23,11 +19,8 @@ _MOST_FILES = 32
 _MOST_CALLS = 20_000
 """Listings of the script after which nobody looks any more."""
 
-_MOST_NAMES = 200_000
 _FEWEST = 3
 """Names below which two orders may be meant."""
-
-_list = os.listdir
 
 
 class PairedListingsWatch(Watch):
@@ -48,14 +41,7 @@ class PairedListingsWatch(Watch):
 
     def install(self, patches: Patches) -> None:
         """Be told of what lists a folder."""
-        after = self.guarded(self._listed)
-        patches.around(os, "listdir", after=lambda _note, names, *_, **__: after("listdir", names))
-        patches.around(glob, "glob", after=lambda _note, names, *_, **__: after("glob", names))
-        patches.around(os, "scandir", after=lambda _note, _found, folder=".", *_: after("scandir", folder))
-        patches.around(Path, "iterdir", after=lambda _note, _found, folder: after("path.iterdir", folder))
-        patches.around(
-            Path, "glob", after=lambda _note, _found, folder, pattern="", **__: after("path.glob", (folder, pattern))
-        )
+        around_listings(patches, self.guarded(self._listed))
 
     def _listed(self, kind: str, found: Any) -> None:
         self._calls += 1
@@ -72,7 +58,7 @@ class PairedListingsWatch(Watch):
         for pair in self._pairs[file]:
             for listing in (pair.first, pair.second):
                 if listing.line == line and listing.kind == kind:
-                    self._seen[file, listing] = _names(kind, found)
+                    self._seen[file, listing] = names_listed(kind, found)
                     self._compare(file, pair)
 
     def _compare(self, file: str, pair: PairedListings) -> None:
@@ -104,21 +90,6 @@ class PairedListingsWatch(Watch):
                 "other": other,
             },
         )
-
-
-def _names(kind: str, found: Any) -> list[str]:
-    """Names in the order in which the call gives them. Where it gives them one by one, the folder's own order."""
-    match kind:
-        case "listdir" | "glob":
-            names: Sequence[Any] = found
-        case "path.glob":
-            folder, pattern = found
-            if not isinstance(pattern, str) or "/" in pattern or "**" in pattern:
-                return []
-            names = fnmatch.filter(_list(folder), pattern)
-        case _:
-            names = _list(found)
-    return [name.rpartition(os.sep)[2] for name in names if isinstance(name, str)] if len(names) <= _MOST_NAMES else []
 
 
 def _of_one_kind(names: list[str]) -> list[str]:

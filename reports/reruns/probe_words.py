@@ -157,6 +157,17 @@ SENTENCES: dict[str, _Words] = {
         "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike another: nothing uses it.",
         **v,
     ),
+    "inputs-apart": lambda v: say(
+        "Exchanging sample {changed} of {samples} in the loader's batch left the model's inputs of most others as they were.",
+        **v,
+    ),
+    "inputs-share-a-scale": lambda v: say(
+        "Exchanging sample {changed} of {samples} in the loader's batch changed the model's inputs of {others} others: something"
+        " between loader and model takes a maximum, mean or spread over the batch. Take it for each sample, or once from the"
+        " training set.",
+        **v,
+    ),
+    "no-numbers": lambda _: say("not tried: the loader's batch has no numbers that differ from sample to sample"),
     "signal-class": lambda v: say(
         "A linear model or nearest neighbours know something of the classes of {samples} samples (correlation {share}).",
         **v,
@@ -303,6 +314,23 @@ SENTENCES: dict[str, _Words] = {
     "padding-is-a-token": lambda v: say(
         "The tokenizer gives {count} of {tokens} tokens of “{text}” the number {index}, which {embedding} keeps at zero for"
         " padding (padding_idx).",
+        **v,
+    ),
+    "padding-inside": lambda v: say(
+        "Number {number} is padding (padding_idx of {embedding}), yet it stands alone inside {rows} of {samples} rows of the"
+        " first batch, first at place {place} of row {row}: a token that means something has this number too. Give padding a"
+        " number of its own.",
+        **v,
+    ),
+    "named-padding-inside": lambda v: say(
+        "The script calls {number} padding, yet it stands alone inside {rows} of {samples} rows of the first batch, first at"
+        " place {place} of row {row}: a token that means something has this number too. Give padding a number of its own.",
+        **v,
+    ),
+    "padding-outside": lambda v: say("Padding stands at the ends of the rows alone.", **v),
+    "classes-in-order-of-a-listing": lambda v: say(
+        "The numbers of {count} classes in {name} follow the order in which {place} listed a folder, which the file system"
+        " decides. {saved} saves the model without the names. Sort them, or save them and load them.",
         **v,
     ),
     "graph-whole": lambda v: say("The graph of the outputs ends in all weights that change them.", **v),
