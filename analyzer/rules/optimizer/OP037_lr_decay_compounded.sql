@@ -33,6 +33,11 @@ value = 3
 unit = "decays"
 doc = "Decays that show the form, whatever they take."
 source = "convention: of this project, two rates written by hand may stand so by chance"
+[params.second]
+value = 2
+unit = "decays"
+doc = "The decay that first shows that it is made of what the one before has left."
+source = "arithmetic: one decay is the same either way"
 [params.by_hand]
 value = 0.5
 unit = "factor"
@@ -54,33 +59,34 @@ WITH rates AS (
     WINDOW w AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
 ), decays AS (
     SELECT rank, optimizer_id, group_id, step, start, last, lr / before AS factor,
-        row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, optimizer_id, group_id) AS changes
+        row_number() OVER (w ORDER BY step) AS n, count(*) OVER w AS changes
     FROM rates WHERE lr <> before
-    WINDOW w AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
+    WINDOW w AS (PARTITION BY rank, optimizer_id, group_id)
 ), taken AS (
     SELECT d.*, u.form,
-        CASE u.form WHEN 'power' THEN -ln(d.factor) WHEN 'linear' THEN 1 - d.factor ELSE 1 / d.factor - 1 END AS share
+        CASE u.form
+            WHEN 'power' THEN -ln(factor) WHEN 'linear' THEN 1 - factor ELSE 1 / factor - 1 END AS share
     FROM decays d CROSS JOIN (VALUES ('power'), ('linear'), ('inverse')) u (form)
     WHERE d.n <= $looked_at
 ), grown AS (
-    SELECT *, first_value(share) OVER w AS first_share,
-        nth_value(share, 2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-            - first_value(share) OVER w AS each
+    SELECT *, max(share) FILTER (n = 1) OVER w AS first_share,
+        max(share) FILTER (n = $second) OVER w - max(share) FILTER (n = 1) OVER w AS each
     FROM taken
-    WINDOW w AS (PARTITION BY rank, optimizer_id, group_id, form ORDER BY n)
+    WINDOW w AS (PARTITION BY rank, optimizer_id, group_id, form)
 ), counted AS (
     SELECT *, round(first_share / each) AS begins FROM grown WHERE first_share > 0 AND each > 0
 )
-SELECT rank, max(step) FILTER (n = 2) AS step, optimizer_id, group_id, form AS form_,
+SELECT rank, max(step) FILTER (n = $second) AS step, optimizer_id, group_id, form AS form_,
     max(step) FILTER (n = 1) AS first_step, max(factor) FILTER (n = 1) AS first_factor,
-    max(factor) FILTER (n = 2) AS second_factor, max(factor) FILTER (n = 3) AS third_factor,
-    CASE WHEN max(n) >= 3 THEN 'a_third' END AS third_,
-    any_value(start) AS start, any_value(last) AS last, any_value(changes) AS changes, any_value(last) AS value
+    max(factor) FILTER (n = $second) AS second_factor, max(factor) FILTER (n = $few) AS third_factor,
+    CASE WHEN max(n) >= $few THEN 'a_third' END AS third_,
+    any_value(start) AS start, any_value(last) AS last, any_value(last) AS value,
+    any_value(changes) AS changes
 FROM counted
 GROUP BY rank, optimizer_id, group_id, form
 HAVING min(begins) BETWEEN 1 AND $begins
    AND max(abs(share - each * (begins + n - 1)) / share) <= $same
    AND bool_and(factor < 1)
-   AND (count(*) >= $few OR count(*) = 2 AND min(begins) = 1 AND max(factor) > $by_hand)
+   AND (count(*) >= $few OR count(*) = $second AND min(begins) = 1 AND max(factor) > $by_hand)
 QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY group_id, form) = 1
 ORDER BY step, rank, optimizer_id
