@@ -26,6 +26,7 @@ from .loop.manual_updates import OwnUpdates
 from .loop.optimizers import OptimizerWatch
 from .loop.unwatched_steps import UnwatchedSteps
 from .memory.aliased_buffers import AliasedBuffers
+from .memory.carried_buffers import CarriedBuffers
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
 from .memory.growth_in_evaluations import EvalGrowth
@@ -143,6 +144,7 @@ class Attachment:
             MaskFillsWatch(session),
             BufferWatch(session),
             GraphsAlive(session),
+            CarriedBuffers(session),
             OptimizerStateWatch(session, optimizers),
             WarningWatch(session),
             CompilationWatch(session),
