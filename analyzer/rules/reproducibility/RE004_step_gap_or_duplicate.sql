@@ -5,14 +5,18 @@ severity = "error"
 phase = "optimizer"
 signal = "counter"
 message = "{said_}: {off} steps are {what_}."
-fix = "Continue counting where the checkpoint ends. Start the loop at checkpoint['{counter_name}'] + 1, or at it if it counts finished steps. Never start the count again."
-seeks = ["checkpoints: action = 'optimizer'"]
+fix = "Continue counting where the checkpoint ends. Start the loop at checkpoint['{counter_name}'] + 1, or at it if it counts finished steps. Never start the count again. Save the number that the loop is at."
+seeks = [
+    ["checkpoints: action = 'optimizer'", "checkpoints: action = 'saved' AND (epoch IS NOT NULL OR counter IS NOT NULL)"],
+]
 explains = ["lr-jump-on-resume"]
 [say.said_]
 logged = "Where optimizer state was loaded the step that is logged with {name} goes from {logged_before} to {value}"
 saved = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}; {later} steps later the next one says {saved} instead of {expected}"
 epoch_again = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}, and was written at the end of that epoch; {later} steps later the next one says {saved} again"
+never_counts = "All {times} checkpoints say {counter_name} = {value}, also those of later epochs, from step {step} on"
 [say.what_]
+made_again = "made again by a resume from the last one"
 counted_twice = "counted twice"
 trained_again = "trained again, the whole epoch"
 left_out = "left out"
@@ -31,10 +35,15 @@ value = 3
 unit = "logs"
 doc = "Regular strides after."
 source = "convention: of this project, fewer do not show how it goes on"
+[params.saves]
+value = 3
+unit = "checkpoints"
+doc = "Checkpoints of different epochs that say the same number."
+source = "convention: of this project, two may be of one epoch and its end"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
-what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer. It is advice where the saved counter is off by one. Or checkpoints that hold an epoch are written at its end, one for each. After a resume the next one holds the epoch that was loaded, as many steps later as an epoch has."
+what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer. It is advice where the saved counter is off by one. Or checkpoints that hold an epoch are written at its end, one for each. After a resume the next one holds the epoch that was loaded, as many steps later as an epoch has. Or all checkpoints say the same epoch or step, whatever the loop is at."
 why = "Schedules, logs, evaluation and the number of steps to train all follow that counter. Some steps are made twice or never."
 not_this = "Checkpoints in mid-epoch, whose epoch begins anew. Checkpoints of an epoch's beginning. Epochs beside data without a loader. Counters that count finished or current steps, as long as they do it the same way before and after. A loop that goes on counting over a rollback."
 source = "Counting."
@@ -196,5 +205,25 @@ JOIN lengths n ON n.rank = r.rank AND n.step = r.step AND f.saved_at - r.step = 
 WHERE n.epoch_steps > 0
   -- the resume begins a pass of its own
   AND EXISTS (FROM turns t WHERE t.rank = r.rank AND t.step IN n.ends AND NOT (t.begins AND t.step = r.step))
+-- detector: never_counts
+WITH saved AS (
+    SELECT c.rank, c.step, c.epoch_name AS name, c.epoch AS value,
+        (SELECT max(s.epoch) FROM steps s WHERE s.rank = c.rank AND s.step <= c.step) AS moment
+    FROM checkpoints c WHERE c.action = 'saved' AND c.epoch IS NOT NULL
+    UNION ALL
+    SELECT rank, step, counter_name, counter, step FROM checkpoints
+    WHERE action = 'saved' AND counter IS NOT NULL
+), counted AS (
+    SELECT *, row_number() OVER (PARTITION BY rank, name ORDER BY step) AS n
+    FROM saved WHERE moment IS NOT NULL
+)
+SELECT rank, min(step) FILTER (n > 1) AS step, name AS counter_name, any_value(value) AS value,
+    count(*) AS times,
+    max(step) - min(step) AS off, 'never_counts' AS said_, 'made_again' AS what_,
+    -- a number that no count begins with may be one of the settings
+    CASE WHEN any_value(value) <= 1 THEN 'error' ELSE 'warning' END AS severity
+FROM counted
+GROUP BY rank, name
+HAVING count(DISTINCT value) = 1 AND count(DISTINCT moment) >= $saves
 -- together
 ORDER BY step, rank
