@@ -188,13 +188,13 @@ def judge_or_die(work: batch.Work) -> BatchRow:
 
 @pytest.mark.slow
 def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
-    for i in range(5):
+    for i in range(3):
         make_run(f"tree/{i}")
     out = tmp_path / "out"
     command = [sys.executable, "-m", "firstfault", "batch", str(tmp_path / "tree"), "-o", str(out), "-j", "1"]
     going = subprocess.Popen(command, cwd=tmp_path)
     deadline = time.monotonic() + 120
-    while len(list((out / "runs").glob("*.json"))) < 2:
+    while not list((out / "runs").glob("*.json")):
         assert time.monotonic() < deadline
         assert going.poll() is None
         time.sleep(0.02)
@@ -204,9 +204,9 @@ def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert done.returncode == 0
     rows = index(out)["runs"]
-    assert len(rows) == 5
-    assert 2 <= sum(not r["fresh"] for r in rows) <= kept + 1  # the process that was killed with it may have ended one
-    assert kept < 5
+    assert len(rows) == 3
+    assert 1 <= sum(not r["fresh"] for r in rows) <= kept + 1  # the process that was killed with it may have ended one
+    assert kept < 3
 
 
 HOSTILE = ["<script>window.hacked=1<", "a'b\"c`d", "{{ 7 * 7 }}", "层 🚀", "new\nline", "%2e%2e", "-rf", "CON"]
@@ -214,7 +214,7 @@ HOSTILE = ["<script>window.hacked=1<", "a'b\"c`d", "{{ 7 * 7 }}", "层 🚀", "n
 
 @pytest.mark.slow
 def test_hostile_folder_names_do_nothing_in_index_and_file_system(
-    make_run, command, found_healthy, open_page, tmp_path
+    make_run, command, found_healthy, drawn_at_once, open_page, tmp_path
 ):
     for name in HOSTILE:
         make_run(f"tree/{name}")
