@@ -79,6 +79,7 @@ from .watches.stale_workers import StaleWorkers
 from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
+from .watches.unheld_leaves import UnheldLeaves
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
 from .watches.worker_randomness import WorkerRandomness
 
@@ -172,6 +173,7 @@ class Attachment:
             LiveTensors(session),
             GrowthWatch(session, data, optimizers.alive, outputs, activations, cuda),
             EvalGrowth(session, data, optimizers.alive),
+            UnheldLeaves(session),
             HookCounts(session),
             CollectiveWatch(session),
             ReplicaTimes(session),

@@ -70,6 +70,28 @@ def padding_inside(looked_up: Iterable[LookedUp], named: Iterable[int]) -> Probe
     return result(_NAME, "passed", "padding-outside") if checked else None
 
 
+def filled_otherwise(looked_up: Iterable[LookedUp], named: Iterable[int]) -> ProbeResult | None:
+    """The first embedding whose rows are filled up with another number than padding's, which stands nowhere among its tokens.
+
+    ``named``: numbers that the script calls padding. Rows are filled up where at least half of them end with two or more of one
+    number, by different lengths, as texts differ: a blank stands at the end of some rows too. None where no padding is known or
+    rows hold it.
+    """
+    for name, index, tokens in looked_up:
+        known = {number for number in ([index] if index is not None else [*named]) if number is not None}
+        if len(known) != 1 or len(tokens.unique()) < _KINDS or bool((tokens == (number := known.pop())).any()):
+            continue
+        for rows, where in ((tokens, "end"), (tokens.flip(1), "begin")):
+            last = rows[:, -1:]
+            lengths = (rows == last).flip(1).cummin(1).values.sum(1)
+            filler = int(last[:, 0][lengths > 1].mode().values) if bool((lengths > 1).any()) else -1
+            filled = lengths[(last[:, 0] == filler) & (lengths > 1)]
+            if 2 * len(filled) >= len(rows) and len(filled.unique()) >= _FEWEST and int(filled.max()) < rows.shape[1]:
+                facts: dict[str, Any] = {"number": number, "filler": filler, "rows": len(filled), "samples": len(rows)}
+                return result(_NAME, "doubtful", f"filled-otherwise-{where}", embedding=name, **facts)
+    return None
+
+
 def _pads(here: Tensor) -> bool:
     """Whether a row ends or begins with two of them."""
     return bool((here[:, -2:].all(1) | here[:, :2].all(1)).any())

@@ -15,7 +15,7 @@ from ...schemas.files.probe_report import Picture, ProbeResult
 from .cut_ends import ends_cut
 from .ends_learnt import Targets, ends_learnt
 from .listed_names import ListedNames
-from .padding_inside import Lookups, padding_inside
+from .padding_inside import Lookups, filled_otherwise, padding_inside
 from .special_tokens import named_numbers, special_tokens
 from .tokenizers import consistent, padding_in_text, round_trip, vocabulary_of
 from .trial import result, untried
@@ -155,7 +155,8 @@ def _of_the_script(
         known += [named_numbers(SimpleNamespace(**scope), words[0] if words else {}) for scope in variables]
         encoder = used if used is not None else find_encoder(variables)
         cut = ends_cut(encoder, [*batch], files) if encoder is not None else []
-        inside = padding_inside(lookups.found, [k["pad"] for k in known if "pad" in k])
+        named = [k["pad"] for k in known if "pad" in k]
+        inside = filled_otherwise(lookups.found, named) or padding_inside(lookups.found, named)
         classes = listed.judge(variables, files, batch, models)
         return [
             *cut,

@@ -361,6 +361,10 @@ class Catalogue:
         """Whether it is known as a parameter."""
         return tensor in self._parameters
 
+    def only_bare_parameters(self) -> bool:
+        """Whether something is trained, and no known module owns anything of it."""
+        return bool(self._parameters) and all(entry.module_id is None for entry in self._parameters.values())
+
     def bare_parameter(self, tensor: Tensor, name: str) -> ParameterEntry:
         """Entry of a tensor that is trained without an optimizer; one that no known module owns has the name given."""
         entry = self._parameters.get(tensor)

@@ -327,6 +327,16 @@ SENTENCES: dict[str, _Words] = {
         " place {place} of row {row}: a token that means something has this number too. Give padding a number of its own.",
         **v,
     ),
+    "filled-otherwise-end": lambda v: say(
+        "{rows} of {samples} rows of the first batch are filled up with {filler} at their ends, and padding is {number}, which"
+        " stands nowhere. What masks padding sees none, and {filler} means something else. Fill up with {number}.",
+        **v,
+    ),
+    "filled-otherwise-begin": lambda v: say(
+        "{rows} of {samples} rows of the first batch are filled up with {filler} at their beginnings, and padding is {number},"
+        " which stands nowhere. What masks padding sees none, and {filler} means something else. Fill up with {number}.",
+        **v,
+    ),
     "padding-outside": lambda v: say("Padding stands at the ends of the rows alone.", **v),
     "classes-in-order-of-a-listing": lambda v: say(
         "The numbers of {count} classes in {name} follow the order in which {place} listed a folder, which the file system"

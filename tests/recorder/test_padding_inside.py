@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from firstfault.recorder.probes.padding_inside import LookedUp, Lookups, padding_inside
+from firstfault.recorder.probes.padding_inside import LookedUp, Lookups, filled_otherwise, padding_inside
 from torch import nn
 
 
@@ -45,3 +45,32 @@ def test_the_first_tokens_of_each_embedding_are_kept():
     (kept,) = lookups.found
     assert kept.padding == 0
     assert torch.equal(kept.tokens, rows(3))
+
+
+def filled(number: int, *lengths: int) -> torch.Tensor:
+    """Eight rows of twelve tokens; the first ones end with so many of one number."""
+    tokens = torch.arange(96).reshape(8, 12) % 31 + 5
+    for row, length in enumerate(lengths):
+        tokens[row, 12 - length :] = number
+    return tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "padding", "named", "code"),
+    [
+        (filled(2, 3, 5, 6, 2), 1, [], "filled-otherwise-end"),
+        (filled(2, 3, 5, 6, 2), None, [1], "filled-otherwise-end"),
+        (filled(2, 3, 5, 6, 2).flip(1), None, [1], "filled-otherwise-begin"),
+        (filled(1, 3, 5, 6, 2), 1, [], None),
+        (filled(2, 3, 5, 6, 2), None, [], None),  # what is padding is not known
+        (filled(2, 3, 5, 6, 2), None, [0, 1], None),
+        (filled(2, 4, 4, 4, 4), 1, [], None),  # a field of one width
+        (filled(2, 3, 5, 6), 1, [], None),  # blanks stand at ends of rows too,
+    ],
+)
+def test_rows_that_are_filled_up_with_another_number_are_told(tokens, padding, named, code):
+    found = filled_otherwise([LookedUp("Embedding", padding, tokens)], named)
+
+    assert (found and found.code) == code
+    if found:
+        assert (found.values["filler"], found.values["number"], found.values["rows"]) == (2, 1, 4)

@@ -395,3 +395,22 @@ def test_weights_that_are_given_out_and_not_loaded_are_found(line: str, found: s
     assert may_lose(text) or found is None
     told = [slip for slip in slips_of(ast.parse(text), text).discarded if slip.reason == "loads_nothing"]
     assert [slip.meant for slip in told] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ("inputs = torch.cat([x, c], -1)\n        return self.rnn(x)[0]", "c"),
+        ("inputs = torch.cat((x, c.unsqueeze(1)), dim=2)\n        h, _ = self.rnn(x)\n        return h", "c"),
+        ("inputs = torch.cat([x, c], -1)\n        return self.rnn(inputs)[0]", None),
+        ("inputs = torch.cat([x, c], -1)\n        return self.rnn(x)[0] + c", None),  # a leftover that harms nothing
+        ("inputs = torch.cat([x, x], -1)\n        return self.rnn(x)[0]", None),
+        ("inputs = torch.cat([x, c], -1)\n        return self.rnn(locals()['inputs'])[0]", None),
+        ("shape = x.shape\n        return self.rnn(x)[0]", None),  # an argument that nothing takes at all
+    ],
+)
+def test_an_argument_that_is_joined_into_what_nothing_reads_is_told(body, lost):
+    text = f"class D(nn.Module):\n    def forward(self, x, c):\n        {body}\n"
+    found = slips_of(ast.parse(text), text).discarded
+
+    assert [(slip.reason, slip.called, slip.target) for slip in found] == ([("unread", lost, "inputs")] if lost else [])

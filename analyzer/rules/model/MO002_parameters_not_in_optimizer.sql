@@ -4,13 +4,16 @@ name = "parameters-not-in-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "update"
-message = "{count} trainable parameters in module {place_} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
+message = "{count} trainable parameters {place_} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
-seeks = ["parameters: optimizer_id IS NULL AND model IS NOT NULL AND gradient_id IS NOT NULL"]
+seeks = [
+    ["parameters: optimizer_id IS NULL AND model IS NOT NULL AND gradient_id IS NOT NULL", "events: event = 'leaf-not-held'"],
+]
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course"]
 [say.place_]
-root = "{model}"
-named = "{module}"
+root = "in module {model}"
+named = "in module {module}"
+outside = "outside all modules"
 [params.steps]
 value = 3
 unit = "steps"
@@ -55,10 +58,10 @@ unit = "of its size"
 doc = "Distance of a model's weights from another's when both were first seen, below which it began as a copy of it."
 source = "arithmetic: weights that were drawn apart from each other are about the square root of two apart"
 [needs]
-tables = ["steps", "tensors", "modules"]
+tables = ["steps", "tensors"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient are in no parameter group, and their values stay the same. Other parameters of the same model, or of another model in training mode, are in one. Or an optimizer steps although nothing it holds ever gets a gradient. Then it holds the same shapes, or no optimizer holds anything with a gradient."
+what = "Parameters with requires_grad and a non-zero gradient are in no parameter group, and their values stay the same. Other parameters of the same model, or of another model in training mode, are in one. Or what is held belongs to no model that is called, and a model with its initial weights trains beside it. Or a script without modules has tensors in the graph of each loss that no optimizer holds and that never change. Or an optimizer steps although nothing it holds ever gets a gradient. Then it holds the same shapes, or no optimizer holds anything with a gradient."
 why = "They look trainable and cost a backward pass, but never learn."
 not_this = "Whole models that no optimizer holds, in eval mode or also run without gradients (teachers, critics, targets of attacks). Models that began as a copy of what trains (targets of Q networks), frozen parameters without gradients. It is a warning where all that is not held is before all that is held (a head trained on a backbone). That is often meant. It is an error if the backbone has its initial weights, which are useless. It is an error too if later weights in it were frozen by requires_grad. Likewise if it was frozen itself when the training began. It is a warning where only batch norms that always train in eval mode are left out."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
@@ -86,6 +89,21 @@ WITH trained AS (
     -- a gradient that what froze the parameter has left behind stays as it is
     WHERE (p.requires_grad OR t.gradients >= $steps) AND p.optimizer_id IS NULL AND p.model IS NOT NULL
 )
+-- shared: as_made
+-- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
+SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
+WHERE len(o.shape) >= 2
+  AND list_product(o.shape) >= $least
+  AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d')
+  AND o.tensor LIKE '%weight'
+  AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN $near_bound AND $at_bound
+  AND sqrt($uniform * s.sum_sq / s.numel)
+      * sqrt(list_product(o.shape[2:])) BETWEEN $spread_low AND $spread_high
+GROUP BY ALL
+UNION
+-- or all zeros, as the second factor of an adapter is made
+SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
+WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND s.sum_sq = 0 AND s.min = 0 AND s.max = 0
 -- shared: held
 WITH per_model AS (
     -- where all that is held is frozen, the optimizer was made before what trains was put in, as adapters are
@@ -152,6 +170,15 @@ SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM 
     GROUP BY t.rank, t.model
     UNION ALL
     FROM orphaned
+    UNION ALL
+    -- no optimizer holds anything of a model that is called: what it holds is beside it, as weights of losses
+    SELECT m.rank, m.model, any_value(b.held) AS held, NULL AS first_call
+    FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    JOIN (SELECT rank, count(*) AS held FROM parameters
+        WHERE optimizer_id IS NOT NULL AND model IS NULL GROUP BY rank) b ON b.rank = m.rank
+    WHERE m.rank NOT IN (SELECT rank FROM per_model) AND (m.rank, m.model) IN (FROM as_made)
+    GROUP BY m.rank, m.model
+    HAVING bool_and(c.training OR NOT c.grad) AND bool_or(c.training AND c.grad)
 ) GROUP BY rank, model
 -- detector: placed
 WITH whole AS (
@@ -192,32 +219,28 @@ WITH among_frozen AS (
             WHERE c.rank = o.rank AND c.module_id = o.module_id AND NOT c.training)
         AND NOT EXISTS (FROM module_modes c
             WHERE c.rank = o.rank AND c.module_id = o.module_id AND c.training AND c.grad))
-), as_made AS (
-    -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
-    SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
-    WHERE len(o.shape) >= 2
-      AND list_product(o.shape) >= $least
-      AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d')
-      AND o.tensor LIKE '%weight'
-      AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN $near_bound AND $at_bound
-      AND sqrt($uniform * s.sum_sq / s.numel)
-          * sqrt(list_product(o.shape[2:])) BETWEEN $spread_low AND $spread_high
-    GROUP BY ALL
-    UNION
-    -- or all zeros, as the second factor of an adapter is made
-    SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
-    WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND s.sum_sq = 0 AND s.min = 0 AND s.max = 0
 )
-SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value,
-    p.total AS count, p.steps, h.held,
-    CASE WHEN coalesce(p.ancestor, p.module) <> '' THEN 'named' ELSE 'root' END AS place_, p.model, p.shape,
-    p.dtype, p.class_name,
-    CASE WHEN p.last_call < h.first_call
-        AND (p.rank, p.model) NOT IN (SELECT (rank, model)
-            FROM as_made UNION SELECT (rank, model)
-            FROM among_frozen UNION SELECT (rank, model)
-            FROM unfrozen)
-        OR (p.rank, p.model) IN (FROM fixed_norms)
-        THEN 'warning' ELSE 'error' END AS severity
-FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
-ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id
+FROM (
+    SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value,
+        p.total AS count, p.steps, h.held,
+        CASE WHEN coalesce(p.ancestor, p.module) <> '' THEN 'named' ELSE 'root' END AS place_, p.model,
+        p.shape, p.dtype, p.class_name,
+        CASE WHEN p.last_call < h.first_call
+            AND (p.rank, p.model) NOT IN (SELECT (rank, model)
+                FROM as_made UNION SELECT (rank, model)
+                FROM among_frozen UNION SELECT (rank, model)
+                FROM unfrozen)
+            OR (p.rank, p.model) IN (FROM fixed_norms)
+            THEN 'warning' ELSE 'error' END AS severity
+    FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
+    ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id
+)
+UNION ALL BY NAME
+-- a script without modules: tensors in the graph of its losses
+SELECT rank, min((detail ->> '$.first')::BIGINT) AS step, arg_min(detail ->> '$.tensor', time_ns) AS tensor,
+    0.0 AS value, count(*) AS count, max((detail ->> '$.steps')::BIGINT) AS steps, 'outside' AS place_,
+    (SELECT count(*) FROM parameters p WHERE p.rank = e.rank AND p.optimizer_id IS NOT NULL) AS held,
+    'error' AS severity
+FROM events e
+WHERE event = 'leaf-not-held'
+GROUP BY rank
