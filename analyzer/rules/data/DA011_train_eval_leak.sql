@@ -89,7 +89,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
+not_this = "Samples of several fields of which fewer than half are alike in one field, and none in all (a warning). The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -234,10 +234,30 @@ LEFT JOIN (SELECT DISTINCT rank, sample FROM all_samples WHERE NOT evaluated) t
 WHERE e.evaluated AND NOT e.whole_numbers
 GROUP BY e.rank, e.field
 HAVING count(DISTINCT e.sample) >= $enough AND count(t.sample) = 0
+-- shared: tuples_apart
+-- samples of several fields of a loader that are alike in one field at most, as pairs of a few pictures are
+WITH places AS (
+    SELECT rank, phase = 'eval' AS evaluated, step, loader_id, batch_index, field,
+        unnest(sample_fingerprints) AS sample, generate_subscripts(sample_fingerprints, 1) AS place
+    FROM batches
+    WHERE sample_fingerprints IS NOT NULL AND loader_id IS NOT NULL AND valid_fraction IS NULL
+      AND shape[len(shape)] >= $content
+), tuples AS (
+    SELECT rank, evaluated, list(sample ORDER BY field) AS parts
+    FROM places GROUP BY rank, evaluated, step, loader_id, batch_index, place
+    HAVING count(*) > 1
+)
+SELECT e.rank FROM tuples e
+LEFT JOIN (SELECT DISTINCT rank, parts FROM tuples WHERE NOT evaluated) t
+    ON t.rank = e.rank AND t.parts = e.parts
+WHERE e.evaluated AND e.rank IN (SELECT rank FROM tuples WHERE NOT evaluated)
+GROUP BY e.rank
+HAVING count(*) >= $enough AND count(t.parts) < $share * count(*)
 -- shared: counted
 -- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by
 -- chance: then what is in both comes several times in one epoch of the training set, or differs beside it
-SELECT f.*, coalesce(f.whole_numbers AND (f.within > 1 OR f.rank IN (FROM beside_them)), false) AS by_chance
+SELECT f.*, coalesce(f.whole_numbers AND (f.within > 1 OR f.rank IN (FROM beside_them)), false)
+    OR f.value < $part * f.samples AND f.rank IN (FROM tuples_apart) AS by_chance
 FROM fields f
 QUALIFY row_number() OVER (PARTITION BY f.rank ORDER BY f.value DESC, f.samples DESC) = 1
 -- shared: repeated
@@ -302,7 +322,9 @@ WITH whole AS (
     GROUP BY rank
 )
 SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) AS percent,
-    'own_split' AS remedy, c.by_chance,
+    'own_split' AS remedy,
+    c.by_chance OR c.value < $common * c.samples AND c.value <= coalesce(2 * a.share * c.samples, 0)
+        AS by_chance,
     CASE WHEN (c.value >= $all_of_them * c.samples
         AND (c.rank NOT IN (SELECT rank FROM apart)
             OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
