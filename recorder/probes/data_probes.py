@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from .dependence import Sequence, by_time
 from .trial import Probe, Seen, Setting, Trial, result, untried
 
 _ROWS = 4096
@@ -95,20 +96,35 @@ def signal(setting: Setting) -> Probe:
 def moved_targets(_: Setting) -> Probe:
     """Compare integer targets with the tokens that enter the model: they are to be the next ones, not the ones after."""
     name = "targets-moved"
-    seen = yield Trial()
+    seen = yield Trial(evaluating=True, keep_outputs=True)
     moves: list[int] = []
-    for tokens in seen.inputs:
+    copied: list[Sequence] = []
+    for i, tokens in enumerate(seen.inputs):
         if tokens.is_floating_point() or tokens.dim() != 2 or tokens.shape[1] < 8 or len(torch.unique(tokens)) < 8:
             continue
         for goal in seen.targets:
             if not goal.is_floating_point() and goal.numel() % tokens.shape[0] == 0:
                 by = _moved_by(tokens, goal.reshape(tokens.shape[0], -1))
                 moves += [] if by is None else [by]
+                copied += [Sequence(i, 1, tokens.shape[1], goal)] if by == 0 else []
     if 1 in moves:  # of a decoder whose encoder reads the same tokens, they are to be copied
         return result(name, "passed", "targets-next", by=1)
     if not moves:
         return untried(name, "no-language-model")
     if moves[0] == 0:
+        read = copied[0]
+        cut = read.length // 2
+
+        def edit(tensors: list[Tensor]) -> None:
+            later = tensors[read.index].narrow(1, cut, read.length - cut)
+            later.copy_(later.roll(1, 0))
+
+        after = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+        place = next((k for k, o in enumerate(seen.outputs) if by_time(o, seen, read) is not None), None)
+        if place is not None and len(after.outputs) > place and after.outputs[place].shape == seen.outputs[place].shape:
+            same = by_time(seen.outputs[place] == after.outputs[place], seen, read)
+            if same is not None and bool(same[: cut + 1].all()) and not bool(same[cut + 1 :].all()):
+                return result(name, "passed", "targets-next", by=1)  # the model itself reads what came before
         return result(name, "doubtful", "targets-are-inputs")
     return result(name, "doubtful", "targets-moved-twice", by=moves[0])
 

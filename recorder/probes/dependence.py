@@ -337,6 +337,11 @@ def _in_order(values: Tensor, classes: Tensor) -> float:
     return float((ranked[1:] >= ranked[:-1]).float().mean())
 
 
+def by_time(output: Tensor, seen: Seen, read: Sequence) -> Tensor | None:
+    """An output with time in its first dimension, of the samples of an input; None where that is not certain."""
+    return _by_time(output, seen.inputs[read.index].shape[0], read, seen)
+
+
 def _by_time(output: Tensor, samples: int, read: Sequence, seen: Seen) -> Tensor | None:
     """An output with time in its first dimension; None where another may be time too, or none is."""
     length = read.length

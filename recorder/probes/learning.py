@@ -68,6 +68,8 @@ _GOES_ON = 0.25
 """Share of the first half's fall that the second half has to add where a loss without a target still falls. Convention of this
 probe: an exponential fall keeps less once three quarters of it are done."""
 
+_ROUNDINGS = 4
+"""Roundings in a difference of differences. Arithmetic: three gradients are rounded, and the middle one counts twice."""
 _EVEN = 0.25
 """Share of a change by which the next one may be another, where a count makes both: a ramp that bends. Convention; two changes
 by chance are 1.7 times their own size apart."""
@@ -336,6 +338,9 @@ def repeatable(setting: Setting) -> Probe:
         for parameter, a, b in zip(setting.names, one.gradients, two.gradients, strict=False)
         if a is not None and b is not None and not torch.equal(a, b) and bool(a.isfinite().all())
     ]
+    if differing and one.other_batches:
+        setting.fixed_batch = False
+        return untried(name, "batch-not-fixed")
     if differing:
         three = yield Trial(keep_gradients=True)
         setting.counted = _evenly_apart(one, two, three)
@@ -381,12 +386,13 @@ def _relative(a: Tensor, b: Tensor) -> float:
 def _evenly_apart(one: Seen, two: Seen, three: Seen) -> bool:
     """Whether gradients move by the same in each iteration: a number that the script counts up is in the loss, such as that of
     a warm-up. What chance changes does not go on in the direction in which it went."""
-    moved = further = 0.0
+    moved = further = rounding = 0.0
     for a, b, c in zip(one.gradients, two.gradients, three.gradients, strict=True):
         if a is not None and b is not None and c is not None:
             moved += float((b - a).double().square().sum())
             further += float((c - b - (b - a)).double().square().sum())
-    return math.isfinite(moved) and further <= _EVEN**2 * moved
+            rounding += (_ROUNDINGS * torch.finfo(a.dtype).eps) ** 2 * float(a.double().square().sum())
+    return math.isfinite(moved) and further <= max(_EVEN**2 * moved, min(rounding, moved / 4))
 
 
 def _idle(setting: Setting, before: list[Tensor]) -> list[str]:

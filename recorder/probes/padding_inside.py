@@ -78,7 +78,7 @@ def filled_otherwise(looked_up: Iterable[LookedUp], named: Iterable[int]) -> Pro
     rows hold it.
     """
     for name, index, tokens in looked_up:
-        known = {number for number in ([index] if index is not None else [*named]) if number is not None}
+        known = {index} if index is not None else {*named}
         if len(known) != 1 or len(tokens.unique()) < _KINDS or bool((tokens == (number := known.pop())).any()):
             continue
         for rows, where in ((tokens, "end"), (tokens.flip(1), "begin")):

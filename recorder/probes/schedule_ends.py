@@ -25,6 +25,8 @@ _FLOOR = 0.02
 """Share of its peak that trains little. Convention of this probe: floors on purpose are a tenth of the peak, or a twentieth."""
 _EARLY = 0.2
 """Share of the run after which it may be there."""
+_NOTHING = 1e-3
+"""Share of its peak that trains nothing to speak of: what a rate still has to go is a thousandth."""
 _LEAST = 10
 """Steps of half a wave, and of a tail, in which a bend is told from a corner."""
 _BEND = 0.06
@@ -101,6 +103,15 @@ def at_its_floor(found: ProbeResult, rates: list[float]) -> ProbeResult:
     if since <= _EARLY * len(rates):
         return result(found.probe, "doubtful", "schedule-at-its-floor", found.curve, **found.values, since=since)
     return found
+
+
+def vanishes(found: ProbeResult, rates: list[float]) -> ProbeResult:
+    """A schedule that falls on without a floor, and is below a thousandth of its peak for more than half of the run."""
+    top = max(rates)
+    gone = next((i for i in range(rates.index(top), len(rates)) if rates[i] < _NOTHING * top), len(rates))
+    if found.outcome != "passed" or len(rates) < _LONG or gone >= _HALF * len(rates) or max(rates[gone:]) >= _LOW * top:
+        return found
+    return result(found.probe, "doubtful", "schedule-vanishes", found.curve, **found.values, gone=gone)
 
 
 def only_rises(found: ProbeResult, rates: list[float]) -> ProbeResult:

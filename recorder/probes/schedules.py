@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ...schemas.files.probe_report import ProbeResult
-from .schedule_ends import at_its_floor, only_rises, outlasts, waves
+from .schedule_ends import at_its_floor, only_rises, outlasts, vanishes, waves
 from .trial import result, untried
 
 _MOST = 200_000
@@ -56,7 +56,7 @@ def simulate(
 def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, epoch: int | None) -> ProbeResult:
     kind = type(scheduler).__name__
     if kind == "ReduceLROnPlateau":
-        return untried(name, "schedule-of-a-metric", scheduler=kind)
+        return _of_a_metric(name, kind, scheduler)
     own = _horizon(scheduler)
     known = steps is not None
     count = min(steps or own or (_UNTOLD if by_step else 0), _MOST)
@@ -87,7 +87,7 @@ def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, e
     if known and own is None and found.outcome == "passed":
         found = waves(found, scheduler, rates)
     if known and found.outcome == "passed":
-        found = at_its_floor(only_rises(found, rates), rates)
+        found = vanishes(at_its_floor(only_rises(found, rates), rates), rates)
     if known and found.outcome == "passed" and not _restarts(scheduler):
         found = outlasts(found, scheduler, made, rates)
     over = (
@@ -96,6 +96,17 @@ def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, e
         else found
     )
     return found if over.outcome == "passed" else over
+
+
+def _of_a_metric(name: str, kind: str, scheduler: Any) -> ProbeResult:
+    """A scheduler that looks at a metric: nothing is known of its rates but how low they may go."""
+    groups = scheduler.optimizer.param_groups
+    least = [float(rate) for rate in getattr(scheduler, "min_lrs", None) or []]
+    if len(least) == len(groups) and all(rate >= float(g["lr"]) for rate, g in zip(least, groups, strict=True)):
+        return result(
+            name, "doubtful", "schedule-cannot-fall", scheduler=kind, least=max(least), lr=_rate(scheduler.optimizer)
+        )
+    return untried(name, "schedule-of-a-metric", scheduler=kind)
 
 
 def _restarts(scheduler: Any) -> bool:

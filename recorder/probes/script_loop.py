@@ -118,6 +118,8 @@ class ScriptLoop:
         self._last_iterator: Any = None
         self._driven_since = 0.0
         self._in_backward = False
+        self._unwritten = set[Path]()
+        """Checkpoints that the script believes it has written."""
         self._over = False
         self._kernels = contextlib.ExitStack()
         self._ending = threading.Lock()
@@ -140,6 +142,8 @@ class ScriptLoop:
         self.patches.wrap(torch.autograd, "backward", self._wrap_backward)
         self.patches.wrap(torch.serialization, "save", self._wrap_save)
         self.patches.put(torch, "save", torch.serialization.save)
+        for name in ("replace", "rename"):
+            self.patches.wrap(os, name, self._wrap_move)
         for kind in (lr_scheduler.LRScheduler, lr_scheduler.ChainedScheduler, lr_scheduler.SequentialLR):
             self.patches.wrap(kind, "__init__", self._wrap_scheduler)  # the latter two call no other
         self.listed.install(self.patches)
@@ -209,6 +213,7 @@ class ScriptLoop:
                 self._last_iterator = iterator
                 return batch
             if not torch.is_grad_enabled() or self.first is None or not self._is_main(iterator):
+                stage.seen.other_batches += torch.is_grad_enabled()
                 return original(iterator)
             if stage.trial.stream:
                 with contextlib.suppress(StopIteration):
@@ -284,10 +289,22 @@ class ScriptLoop:
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
             """Leave the user's checkpoints alone: these weights are nobody's."""
             if isinstance(f, str | os.PathLike):
+                self._unwritten.add(Path(f).absolute())
                 return None
             return original(obj, f, *args, **kwargs)
 
         return save
+
+    def _wrap_move(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def move(source: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+            """Many scripts write a checkpoint beside and put it in place: what was not written cannot be moved."""
+            if isinstance(source, str | os.PathLike) and Path(source).absolute() in self._unwritten:
+                self._unwritten.add(Path(target).absolute())
+                return None
+            return original(source, target, *args, **kwargs)
+
+        return move
 
     def _wrap_scheduler(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -62,6 +62,8 @@ class Seen:
     """What torch's own loss functions were given as target."""
     edited_inputs: int = 0
     edited_targets: int = 0
+    other_batches: int = 0
+    """Batches that other loaders than the main one have handed out for training: they are others in each trial."""
     seconds: float = 0.0
     backwards: int = 0
 

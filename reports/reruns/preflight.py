@@ -213,7 +213,7 @@ def preflight(
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
         checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script, again)]]
-        checks += [Check(*c) for c in cost(trace, total_steps, _length(report))]
+        checks += [Check(*c) for c in cost(trace, total_steps, _length(report), again)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)

@@ -56,7 +56,7 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
         if not facts and not broken:
             words = say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)
             facts.append(("verdict", name, "passed", words))
-        return [*facts, *broken, *_once_a_pass(trace, since), *_kept(trace)]
+        return [*facts, *broken, *_once_a_pass(trace, since), *_kept(trace), *_sizes(trace)]
 
 
 _FEWEST_BATCHES = 20
@@ -93,6 +93,28 @@ def _once_a_pass(trace: Trace, since: int) -> list[Fact]:
         )
         for row in found.rename({"n": "batches"}).rows(named=True)
     ]
+
+
+_MANY = 2
+"""Times the samples of a training that an evaluation has at least where it has too many. Convention: splits are the other way."""
+
+
+def _sizes(trace: Trace) -> list[Fact]:
+    """An evaluation by a loader that has far more samples than the one that trains."""
+    row = trace.sql(
+        "WITH loaders AS (SELECT loader_id, bool_and(phase = 'eval') AS evaluates, bool_or(phase <> 'eval') AS trains,"
+        " max(loader_batches) * max(batch_size) AS samples FROM batches"
+        " WHERE rank = 0 AND loader_id IS NOT NULL AND loader_batches IS NOT NULL AND role = 'input' GROUP BY loader_id)"
+        " SELECT max(samples) FILTER (evaluates) AS evaluated, max(samples) FILTER (trains) AS trained FROM loaders"
+    ).row(0, named=True)
+    if not row["trained"] or not row["evaluated"] or row["evaluated"] < _MANY * row["trained"]:
+        return []
+    words = say(
+        "The evaluation goes through {evaluated} samples, and the training through {trained}: were counts of samples and of"
+        " batches mixed up in the split?",
+        **row,
+    )
+    return [("data", "sizes", "doubtful", words)]
 
 
 def _kept(trace: Trace) -> list[Fact]:

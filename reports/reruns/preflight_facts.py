@@ -11,6 +11,7 @@ import polars as pl
 from ...analyzer import Finding, Trace, Verdict, diagnose, rules_for
 from ...analyzer.compare.divergence import compare_tensors
 from ...analyzer.errors import AnalyzerError
+from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import ProbeResult
 from ..text.language import say
 from ..text.wording import duration, number, plural, size
@@ -247,10 +248,12 @@ _WAIT_NS = 5e7
 """Nanoseconds of such a wait that are worth a question: 50 ms are 14 hours of a million steps."""
 
 
-def cost(trace: Trace, total_steps: int | None, read: ProbeResult | None = None) -> list[Fact]:
+def cost(
+    trace: Trace, total_steps: int | None, read: ProbeResult | None = None, again: Path | None = None
+) -> list[Fact]:
     """Time of the whole run, memory and its trend, what waits for data, and what checkpoints take.
 
-    ``read``: what the script's loops say of the length of the run.
+    ``read``: what the script's loops say of the length of the run. ``again``: a start in which ends of epochs were rehearsed.
     """
     if total_steps is None and read is not None:
         total_steps = int(read.values["steps"])
@@ -284,10 +287,13 @@ def cost(trace: Trace, total_steps: int | None, read: ProbeResult | None = None)
         if row["cuda"]:
             words += say(", {memory} on the device", memory=size(row["cuda"]))
         facts.append(("cost", "memory", "passed", words + say(".")))
-    facts += _checkpoints(trace, total_steps, removes=read is None or bool(read.values.get("removes")))
+    removes = read is None or bool(read.values.get("removes"))
+    facts += _checkpoints(trace, total_steps, removes=removes) or _each_epoch(again, total_steps, removes=removes)
     return facts
 
 
+_OF_THE_DISK = 0.5
+"""Share of the free disk that checkpoints may take. Arithmetic: a second run of this kind fills the rest."""
 _SAVES = 3
 """Saves that show an interval: two distances that are equal."""
 
@@ -307,8 +313,31 @@ def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> lis
     apart = {int(b["step"]) - int(a["step"]) for a, b in pairwise(kept)}
     if not total_steps or len(kept) < _SAVES or len(apart) != 1 or apart == {0}:
         return [("cost", "checkpoints", "passed", words)]
+    return _all_kept(kept, total_steps // apart.pop(), total_steps, removes=removes)
+
+
+def _each_epoch(again: Path | None, total_steps: int | None, *, removes: bool) -> list[Fact]:
+    """Checkpoints of the ends of epochs, where two were rehearsed and each has saved to a file of its own."""
+    if again is None or not total_steps or not (again / RUN_JSON).exists():
+        return []
+    with Trace(again) as trace:
+        saved = trace.sql(
+            "SELECT step, path, max(bytes) AS bytes, count(*) AS times FROM checkpoints WHERE action = 'saved' AND rank = 0"
+            " AND path IS NOT NULL AND bytes > 0 GROUP BY step, path ORDER BY step"
+        ).rows(named=True)
+        batches = trace.sql(
+            "SELECT max(loader_batches) AS n FROM batches WHERE rank = 0 AND phase <> 'eval' AND loader_batches IS NOT NULL"
+        ).item()
+    places = Counter(row["path"] for row in saved)
+    kept = [row for row in saved if places[row["path"]] == 1]
+    if not batches or len({row["step"] for row in kept}) < 2 or len(kept) != len({row["step"] for row in kept}):
+        return []
+    return _all_kept(kept, total_steps // int(batches), total_steps, removes=removes)
+
+
+def _all_kept(kept: list[dict[str, Any]], times: int, total_steps: int, *, removes: bool) -> list[Fact]:
+    """So many files as these, against the free disk."""
     largest = max(int(row["bytes"]) for row in kept)
-    times = total_steps // apart.pop()
     words = say(
         "Each checkpoint of {size} is a new file: {count} of them in {steps} take {all}, if none is removed.",
         size=size(largest),
@@ -320,7 +349,7 @@ def _checkpoints(trace: Trace, total_steps: int | None, *, removes: bool) -> lis
         free = shutil.disk_usage(Path(kept[-1]["path"]).absolute().parent).free
     except OSError:
         return [("cost", "checkpoints", "passed", words)]
-    if times * largest <= free + len(kept) * largest or removes:
+    if times * largest <= _OF_THE_DISK * (free + len(kept) * largest) or removes:
         return [("cost", "checkpoints", "passed", words)]
     words += say(" {free} of that disk are free: keep the newest few and the best.", free=size(free))
     return [("cost", "checkpoints", "doubtful", words)]

@@ -280,6 +280,14 @@ SENTENCES: dict[str, _Words] = {
         " does so beyond its end. Lay it over the steps that the run makes.",
         **v,
     ),
+    "schedule-vanishes": lambda v: say(
+        "{scheduler} is below a thousandth of its peak from step {gone} of {steps} on: most of the run trains nothing. Is it made"
+        " for a shorter run, or in another unit?",
+        **v,
+    ),
+    "schedule-cannot-fall": lambda v: say(
+        "{scheduler} may not go below {least} (min_lr), and the learning rate is {lr}: it can never lower it.", **v
+    ),
     "schedule-at-its-floor": lambda v: say(
         "{scheduler}: the learning rate comes to {last} at step {since} of {steps}, of a peak of {peak}, and stays there. Lay the"
         " schedule over the steps that the run makes.",

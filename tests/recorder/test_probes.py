@@ -397,6 +397,7 @@ def chained(optimizer, last):
             "schedule-simulated",
         ),
         (torch.optim.lr_scheduler.ReduceLROnPlateau, 100, "schedule-of-a-metric"),
+        (lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, min_lr=1.0), 100, "schedule-cannot-fall"),
     ],
 )
 def test_a_schedule_is_simulated_to_the_end(make, steps, code):
@@ -451,6 +452,8 @@ def damped(max_steps):
         (lambda s: max(0.1, 1 - s / 100), "schedule-simulated"),
         (lambda s: max(0.001, 1 - s / 900), "schedule-simulated"),
         (lambda s: 0.5 ** (s // 900), "schedule-simulated"),
+        (lambda s: 0.95 ** (s / 4), "schedule-simulated"),
+        (lambda s: 0.95 ** (s / 3), "schedule-vanishes"),
     ],
 )
 def test_a_schedule_that_ends_long_before_or_after_the_run_is_doubted(function, code):
@@ -827,6 +830,23 @@ def test_targets_that_are_the_inputs_are_doubted():
         Causal(masked=True), [text, text.clone()], lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
     )
     assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == "targets-are-inputs"
+
+
+def test_a_model_that_moves_its_inputs_itself_has_the_next_tokens_as_targets():
+    class Shifting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.decoder = Causal(masked=True)
+
+        def forward(self, written):
+            return self.decoder(torch.cat((torch.ones_like(written[:, :1]), written[:, :-1]), 1))
+
+    torch.manual_seed(0)
+    text = torch.randint(2, 20, (8, 32))
+    bench = probes.Bench(
+        Shifting(), [text, text.clone()], lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    )
+    assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == "targets-next"
 
 
 @pytest.mark.parametrize(("moved", "code"), [(1, "targets-next"), (0, "targets-are-inputs")])

@@ -4,15 +4,15 @@ name = "lr-decay-compounded"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "Each decay of the learning rate is made of the rate that earlier ones have left: it was multiplied by {first_factor} at step {first_step}, by {second_factor} at step {step}{third_}. {form_}. After {changes} decays the rate is {last} of {start}."
+message = "Each decay of the learning rate is made of the rate that earlier ones have left: it took {first_taken} of the rate at step {first_step}, {second_taken} at step {step}{third_}. {form_}. After {changes} decays the rate is {last} of {start}."
 fix = "Compute the rate from the first one (base_lr * factor(epoch)), or multiply by the same factor each time. A scheduler of torch.optim.lr_scheduler does the former."
 explains = ["plateau", "underfit", "lr-too-low"]
 [say.third_]
-a_third = ", by {third_factor} at the next change"
+a_third = " and {third_taken} at the next change"
 [say.form_]
-power = "The factors are powers of {first_factor} that grow with the epoch, as of lr = lr * factor ** epoch"
-linear = "What the factors take away grows with the epoch, as of lr = lr * (1 - epoch / epochs)"
-inverse = "The divisors grow with the epoch, as of lr = lr / (1 + decay * epoch)"
+power = "The factors are powers that grow with the count, as of lr = lr * factor ** epoch"
+linear = "What is taken away grows with the count, as of lr = lr * (1 - epoch / epochs)"
+inverse = "The divisors grow with the count, as of lr = lr / (1 + decay * epoch)"
 [params.begins]
 value = 3
 unit = "decays"
@@ -77,8 +77,8 @@ WITH rates AS (
     SELECT *, round(first_share / each) AS begins FROM grown WHERE first_share > 0 AND each > 0
 )
 SELECT rank, max(step) FILTER (n = $second) AS step, optimizer_id, group_id, form AS form_,
-    max(step) FILTER (n = 1) AS first_step, max(factor) FILTER (n = 1) AS first_factor,
-    max(factor) FILTER (n = $second) AS second_factor, max(factor) FILTER (n = $few) AS third_factor,
+    max(step) FILTER (n = 1) AS first_step, max(1 - factor) FILTER (n = 1) AS first_taken,
+    max(1 - factor) FILTER (n = $second) AS second_taken, max(1 - factor) FILTER (n = $few) AS third_taken,
     CASE WHEN max(n) >= $few THEN 'a_third' END AS third_,
     any_value(start) AS start, any_value(last) AS last, any_value(last) AS value,
     any_value(changes) AS changes
@@ -88,5 +88,6 @@ HAVING min(begins) BETWEEN 1 AND $begins
    AND max(abs(share - each * (begins + n - 1)) / share) <= $same
    AND bool_and(factor < 1)
    AND (count(*) >= $few OR count(*) = $second AND min(begins) = 1 AND max(factor) > $by_hand)
-QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY group_id, form) = 1
+QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id
+    ORDER BY group_id, max(abs(share - each * (begins + n - 1)) / share)) = 1
 ORDER BY step, rank, optimizer_id

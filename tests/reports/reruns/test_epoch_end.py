@@ -10,6 +10,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.probes import epoch_end
 from firstfault.recorder.probes.interventions import intervened
 from firstfault.reports.reruns.preflight_epoch import epoch_end as judged
+from firstfault.schemas import Phase
 from firstfault.schemas.files.rehearsed import not_saved_otherwise, read_state
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -222,3 +223,29 @@ def test_a_schedule_made_for_batches_that_goes_once_a_pass_is_doubted(run_folder
     assert bool(words) == doubted
     if words:
         assert "are 30 passes of 166 batches" in words[0]
+
+
+@pytest.mark.parametrize(("evaluated", "doubted"), [(40, True), (15, False), (2, False)])
+def test_an_evaluation_of_far_more_samples_than_the_training_is_doubted(run_folder, evaluated, doubted):
+    run = run_folder()
+    for step in range(10):
+        run.step(step, loss=1.0, eval_forwards=3 if step == 6 else 0)
+        given = {"step": step, "batch_size": 8, "role": "input", "epoch": int(step > 5)}
+        run.add("batches", seq=0, phase=0, loader_id=0, loader_batches=10, **given)
+    run.add(
+        "batches",
+        step=6,
+        seq=1,
+        phase=int(Phase.EVAL),
+        loader_id=1,
+        loader_batches=evaluated,
+        batch_size=8,
+        role="input",
+    )
+    path = run.write()
+    with Trace(path) as trace:
+        verdict = diagnose(trace)
+    words = [w for _, name, outcome, w in judged(path, verdict, 6) if (name, outcome) == ("sizes", "doubtful")]
+    assert bool(words) == doubted
+    if words:
+        assert "goes through 320 samples, and the training through 80" in words[0]

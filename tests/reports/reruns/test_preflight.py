@@ -308,6 +308,30 @@ def test_checkpoints_to_come_are_held_against_the_free_disk(
     assert said in found["checkpoints"][1]
 
 
+@pytest.mark.parametrize(
+    ("paths", "outcome"),
+    [(("1.pt", "2.pt"), "doubtful"), (("last.pt", "last.pt"), None), (("1.pt",), None)],
+)
+def test_a_file_for_each_epoch_is_held_against_the_free_disk_where_ends_were_rehearsed(
+    run_folder, monkeypatch, paths, outcome
+):
+    first, again = run_folder("first"), run_folder("again")
+    for run in (first, again):
+        for step in range(12):
+            run.step(step, loss=1.0)
+            run.add("batches", step=step, seq=0, phase=0, loader_id=0, loader_batches=40)
+    for i, path in enumerate(paths):
+        again.add("checkpoints", step=6 + 4 * i, action="saved", path=path, bytes=10**6)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10**8))
+    read = ProbeResult(probe="run-length", outcome="passed", code="run-length", values={"steps": 4000})
+    second = again.write()
+    with Trace(first.write()) as trace:
+        found = {name: (outcome, words) for _, name, outcome, words in cost(trace, None, read, second)}
+    assert found.get("checkpoints", (None, ""))[0] == outcome
+    if outcome:
+        assert "100 of them in 4000 steps" in found["checkpoints"][1]
+
+
 @pytest.mark.parametrize(("second", "outcome"), [("a0", "doubtful"), ("a1", None)])
 def test_workers_that_begin_each_epoch_alike_are_a_question_before_a_long_run(run_folder, second, outcome):
     run = run_folder()
