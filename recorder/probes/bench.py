@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
-from . import alignment, batch_preparation, data_probes, dependence, gradients, learning
+from . import alignment, batch_preparation, data_probes, dependence, future_scale, gradients, learning
 from .kernels import repeatable_kernels
 from .random_states import random_states, set_random_states
 from .stage import Stage, Start, replaced, storage_of, tensors_of
@@ -30,6 +30,7 @@ PROBES: dict[str, Callable[[Setting], Probe]] = {
     **data_probes.ALL,
     **alignment.ALL,
     **batch_preparation.ALL,
+    **future_scale.ALL,
     **gradients.ALL,
     **learning.ALL,
 }

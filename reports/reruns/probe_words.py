@@ -181,6 +181,18 @@ SENTENCES: dict[str, _Words] = {
         " targets belong together?",
         **v,
     ),
+    "scaled-by-the-past": lambda _: say("No scale of the inputs tells of the targets."),
+    "scaled-by-the-future-extremes": lambda v: say(
+        "Input and target of each of {samples} samples have the same extremes together, and in {outside} the inputs alone have"
+        " not: the scale was taken from the future too, and tells of it. Take it from the inputs.",
+        **v,
+    ),
+    "scaled-by-the-future-mean": lambda v: say(
+        "Input and target of each of {samples} samples have the same mean and spread together, and in {outside} the inputs alone"
+        " have not: the scale was taken from the future too, and tells of it. Take it from the inputs.",
+        **v,
+    ),
+    "no-series": lambda _: say("not tried: inputs and targets are no values of one signal"),
     "targets-are-inputs": lambda _: say(
         "Each target is the token at its own place of the input: the model is to copy what it sees, unless it is an autoencoder."
     ),
