@@ -1,5 +1,7 @@
 """Whether each sample was scaled by what is to be foretold: by the extremes, or the mean, of its past and its future together."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -31,7 +33,7 @@ def scaled_by_the_future(_: Setting) -> Probe:
             ):
                 alike, apart = _all_alike(both), ~_is_like(one, both)
                 if alike and float(apart.float().mean()) >= _OUTSIDE and not _all_alike(one) and not _all_alike(other):
-                    facts = {"samples": len(both), "outside": int(apart.sum())}
+                    facts: dict[str, Any] = {"samples": len(both), "outside": int(apart.sum())}
                     return result(_NAME, "doubtful", f"scaled-by-the-future-{how}", **facts)
     return result(_NAME, "passed", "scaled-by-the-past") if tried else untried(_NAME, "no-series")
 

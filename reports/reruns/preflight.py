@@ -19,6 +19,7 @@ from .preflight_resume import resumed, state_kept
 from .preflight_schedules import never_stepped
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
+from .resume_option import as_guessed, resume_option
 
 AREAS = (
     "verdict",
@@ -179,6 +180,8 @@ def preflight(
 ) -> Preflight:
     """Run the script, judge it, probe it. Raises ReportError where it cannot be started."""
     began = time.monotonic()
+    guessed = resume_option(script) if resume_args is None else None
+    resume_args = guessed or resume_args
     run, again = folder / "run", folder / "second-start"
     told(say("The script's first steps …"))
     finish(record(script, run, steps=steps, seconds=seconds), seconds)
@@ -219,7 +222,8 @@ def preflight(
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
-        checks += [Check(*c) for c in _resume(resuming, folder, compared, seconds)]
+        facts = _resume(resuming, folder, compared, seconds)
+        checks += [Check(*c) for c in (as_guessed(facts, guessed) if guessed else facts)]
     else:
         checks += [
             Check(*c)
