@@ -17,7 +17,10 @@ _PATIENCE = 1.5
 
 
 class EndAfter(Watch):
-    """Raises SystemExit(0) when a forward begins that is one too many; the script's own clean-up code sees it."""
+    """Raises SystemExit(0) when a forward begins that is one too many; the script's own clean-up code sees it.
+
+    Of a script that computes with a module's weights and never calls it, a backward is what begins too many.
+    """
 
     name = "end-after"
     writes = ("events:ended-early",)
@@ -29,16 +32,30 @@ class EndAfter(Watch):
         self.seconds = float(seconds) if seconds.replace(".", "", 1).isdigit() else 0.0
         self._began: float | None = None
         self._ended = False
+        self._called = False
+        """Whether a module was called since the last backward."""
 
     def install(self, patches: Patches) -> None:
         """A hook of every forward, only where an end was asked for."""
         if self.steps and self.seconds:
             patches.handles([nn_module.register_module_forward_pre_hook(self._before)])
+            patches.around(torch.autograd, "backward", before=self._before_backward)
+
+    def _before_backward(self, *_: Any, **__: Any) -> None:
+        if self._called:  # a forward will say when
+            self._called = False
+            return
+        if self._began is None:
+            self._began = time.monotonic()
+        done = self.session.position.step - self.session.attempt.first_step
+        if not self._ended and (done > self.steps or time.monotonic() - self._began >= _PATIENCE * self.seconds):
+            self._end(done)
 
     def _before(self, *_: Any) -> None:
         session = self.session
         if self._ended or session.position.in_backward or not session.started:
             return
+        self._called = True
         trains = torch.is_grad_enabled()
         if self._began is None:
             if not trains:
@@ -53,10 +70,13 @@ class EndAfter(Watch):
         over = passed >= _PATIENCE * self.seconds or (trains and done > self.steps)
         if not over and (session.position.pending or not enough):
             return
+        self._end(done)
+
+    def _end(self, done: int) -> None:
         self._ended = True
-        session.rows.event(
+        self.session.rows.event(
             "ended-early",
-            f"the run was ended at step {session.position.step} as the command asked",
+            f"the run was ended at step {self.session.position.step} as the command asked",
             detail={"steps": done},
         )
         raise SystemExit(0)

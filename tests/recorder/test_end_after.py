@@ -42,3 +42,13 @@ def test_a_script_that_never_steps_its_optimizer_is_ended_too(tmp_path, monkeypa
     with Recorder(tmp_path / "run"), pytest.raises(SystemExit):
         training()
     assert len(made) < (6 if clears else 10_000)
+
+
+def test_a_script_that_never_calls_its_module_is_ended_too(train, monkeypatch) -> None:
+    monkeypatch.setenv("FIRSTFAULT_END_AFTER", "3,60")
+    model = nn.Linear(4, 2)
+    made = []
+    with pytest.raises(SystemExit) as ended:
+        train(model, lambda step: (torch.ones(2, 4) @ model.weight.T + model.bias).sum(), after=made.append, steps=50)
+    assert ended.value.code == 0
+    assert 3 <= len(made) <= 4
