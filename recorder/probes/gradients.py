@@ -43,6 +43,8 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
         return untried(name, "several-backwards" if base.backwards > 1 else "no-loss", backwards=base.backwards)
     if not setting.fixed_batch:
         return untried(name, "batch-not-fixed")
+    if setting.own_gradients:
+        return untried(name, "gradients-of-its-own")
     again = yield Trial()
     if again.loss != base.loss and not setting.counted:
         return untried(name, "not-repeatable")
@@ -145,6 +147,8 @@ def custom_function(function: type[torch.autograd.Function], arguments: tuple[An
     try:
         if _is_step(function, given, asked):
             return result(name, "passed", "straight-through", function=shown)
+        if (factor := _scales_gradient(function, given, asked)) is not None:
+            return result(name, "passed", "gradient-scaled", function=shown, factor=factor)
         if large:
             # gradcheck's fast mode builds the whole Jacobian for its message once it fails: gigabytes of a large call
             apart = _apart_along_directions(function, given, asked)
@@ -205,6 +209,21 @@ def _is_step(function: type[torch.autograd.Function], given: list[Any], asked: l
     first = one[0] if isinstance(one, tuple) else one
     second = two[0] if isinstance(two, tuple) else two
     return isinstance(first, Tensor) and float((first == second).float().mean()) > 0.99
+
+
+def _scales_gradient(function: type[torch.autograd.Function], given: list[Any], asked: list[bool]) -> float | None:
+    """The number by which a function that passes its input on multiplies the gradient, as gradient reversal does on purpose
+    (Ganin & Lempitsky 2015); None for any other function."""
+    wanted = [g for g, a in zip(given, asked, strict=True) if a]
+    output = function.apply(*given)
+    if len(wanted) != 1 or not isinstance(output, Tensor) or not torch.equal(output.detach(), wanted[0].detach()):
+        return None
+    weight = torch.linspace(1, 2, output.numel(), dtype=torch.float64, device=output.device).reshape(output.shape)
+    (back,) = torch.autograd.grad(output, wanted, weight, allow_unused=True)
+    if back is None:
+        return None
+    factor = float(back.flatten()[0] / weight.flatten()[0])
+    return factor if factor != 1.0 and bool(torch.isclose(back, factor * weight, rtol=1e-6).all()) else None
 
 
 def _random_like(parameter: Tensor, generator: torch.Generator) -> Tensor:

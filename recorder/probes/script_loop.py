@@ -429,7 +429,9 @@ class ScriptLoop:
     def _judge_functions(self) -> None:
         for function, arguments in self.functions.items():
             if "gradcheck" in self.plan.probes:
-                self._add_result(custom_function(function, arguments))
+                self._add_result(found := custom_function(function, arguments))
+                if self.setting is not None and found.code in {"straight-through", "gradient-scaled"}:
+                    self.setting.own_gradients = True
 
     def _judge_schedules(self) -> None:
         if "schedule" not in self.plan.probes:

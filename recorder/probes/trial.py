@@ -93,6 +93,8 @@ class Setting:
     """All tensors of the first batch."""
     from_loader: bool = True
     """Whether a DataLoader makes the batches: what a script makes itself may also depend on what it did before, as in a game."""
+    own_gradients: bool = False
+    """Whether a Function of the script has a gradient that is not its derivative, on purpose."""
     counted: bool = False
     """Whether the loss of the same iteration moves evenly each time, because the script counts its steps in it."""
     fixed_batch: bool = True

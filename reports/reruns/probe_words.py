@@ -253,6 +253,10 @@ SENTENCES: dict[str, _Words] = {
     "function-wrong": lambda v: say(
         "gradcheck refuses {function}: its backward is not the derivative of its forward.", **v
     ),
+    "gradient-scaled": lambda v: say(
+        "{function} passes its input on and multiplies the gradient by {factor}; gradcheck says nothing.", **v
+    ),
+    "gradients-of-its-own": lambda _: say("not tried: a function of the script has a gradient of its own, on purpose"),
     "straight-through": lambda v: say(
         "{function} is a step function with a gradient of its own; gradcheck says nothing.", **v
     ),

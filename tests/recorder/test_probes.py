@@ -336,8 +336,38 @@ class Rounded(torch.autograd.Function):
         return gradient
 
 
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -0.5 * grad
+
+
+class Masked(torch.autograd.Function):
+    """Passes its input on; what it does to the gradient is no number."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (ctx.saved_tensors[0] > 0)
+
+
 @pytest.mark.parametrize(
-    ("function", "code"), [(Square, "function-right"), (WrongSquare, "function-wrong"), (Rounded, "straight-through")]
+    ("function", "code"),
+    [
+        (Square, "function-right"),
+        (WrongSquare, "function-wrong"),
+        (Rounded, "straight-through"),
+        (Reversed, "gradient-scaled"),
+        (Masked, "function-wrong"),
+    ],
 )
 def test_gradcheck_refuses_a_wrong_backward_and_leaves_straight_through_gradients_alone(function, code):
     torch.manual_seed(0)
