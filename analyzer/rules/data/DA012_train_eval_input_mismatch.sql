@@ -73,6 +73,11 @@ value = 8
 unit = "steps"
 doc = "Steps between two evaluations: less is no evaluation but a part of training."
 source = "convention: of this project, evaluations are rare; what runs every few steps belongs to the training"
+[params.margin]
+value = 0.1
+unit = "of the range"
+doc = "How far a later stretch of an axis may begin before the training's end."
+source = "convention: of this project, windows look back a little"
 [params.elements]
 value = 32
 unit = "elements"
@@ -100,7 +105,7 @@ steps = 3
 [doc]
 what = "In evaluation the mean or spread of a model's input is far from that of the training batches. The distance is beyond what the training batches vary among themselves. It holds in the whole run, or from some step on where an evaluation before agreed with them. Or one number that training rarely has takes up the tokens of an evaluation."
 why = "A model judged on other numbers than it was trained on looks bad for the wrong reason."
-not_this = "Masks, means of integers, padding, inputs that vary as much between training batches, or that a model makes for itself step by step."
+not_this = "A later stretch of an axis such as time, which begins where the training's ends and is narrower. Masks, means of integers, padding, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."
 */
 -- shared
@@ -108,7 +113,7 @@ WITH inputs AS (
     SELECT b.rank, b.step, b.seq, b.phase = 'eval' AS evaluated,
         regexp_replace(t.tensor_name, '^batch:|^input:', '') AS field, t.tensor_name AS tensor, b.role,
         s.sum / s.numel AS mean, sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)) AS std,
-            len(b.shape) AS dims, b.shape[len(b.shape)] AS width
+            len(b.shape) AS dims, b.shape[len(b.shape)] AS width, s.min AS low, s.max AS high
     FROM batches b
     JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     JOIN tensors t ON t.rank = b.rank AND t.tensor_id = b.tensor_id
@@ -160,7 +165,8 @@ WITH inputs AS (
 WITH sides AS (
     SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std,
         min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
-        min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors
+        min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors,
+        min(low) AS low, max(high) AS high
     FROM inputs GROUP BY rank, dims, width, evaluated
 ), whole AS (
     SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train,
@@ -172,6 +178,9 @@ WITH sides AS (
         AND e.evaluated
         AND NOT t.evaluated
     WHERE t.batches >= $batches AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
+      -- a later, or an earlier, stretch of the same axis, as of time
+      AND NOT coalesce(e.std < t.std AND greatest(e.low - t.high, t.low - e.high)
+          BETWEEN -$margin * (t.high - t.low) AND t.high - t.low, false)
       AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
         OR e.std > $times * t.std_high OR e.std < t.std_low / $times
         -- both at once, where each alone could still be another set of data

@@ -21,6 +21,11 @@ value = 4
 unit = "samples"
 doc = "Batch size up to which statistics are noise."
 source = "convention: Wu and He (2018), Group Normalization: the error of batch norm on ImageNet rises from 23.6 % at 32 samples to 27.3 % at 4"
+[params.noise]
+value = 3
+unit = "samples"
+doc = "Samples up to which it is an error; with one more it is a warning."
+source = "arithmetic: the standard error of a variance over n values is sqrt(2 / (n - 1)) of it, all of it with three"
 [params.least]
 value = 12
 unit = "steps"
@@ -31,7 +36,7 @@ tables = ["batches", "modules"]
 columns = ["batches.batch_size"]
 steps = 5
 [doc]
-what = "Batch norm in train mode gets four samples a batch or fewer. This holds in most steps, or from some step to the end."
+what = "Batch norm in train mode gets four samples a batch or fewer. This holds in most steps, or from some step to the end. It is a warning with four samples."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
 not_this = "Batch norms in eval mode, batches that are lists of many samples, a small last batch. Pictures, whose many positions count as samples: a warning, and only where the model is evaluated."
 source = "Threshold of the catalogue: 4 samples a batch."
@@ -80,7 +85,7 @@ WITH sizes AS (
           HAVING count(*) > 0), true)
 )
 SELECT rank, step, module, class_name, value,
-    CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
+    CASE WHEN class_name = 'BatchNorm1d' AND value <= $noise THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN step > 0 THEN 'later' END AS from_,
     CASE class_name WHEN 'BatchNorm1d' THEN 'noise' ELSE 'unsteady' END AS noise_
 FROM norms n
