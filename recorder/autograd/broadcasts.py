@@ -83,7 +83,10 @@ def _column_and_row(weights: Tensor) -> bool:
 
 
 def _stretched(given: list[int], result: list[int]) -> bool:
-    """(N, 1) or (N,) against the other became (N, N): the batch was set against itself."""
+    """(N, 1) or (N,) against the other became (N, N), or a map (N, H, W) against (N, H, W, 1) became (N, N, H, W): the batch was
+    set against itself."""
+    if len(given) > 1 and given[0] > 1 and result == [given[0], *given]:
+        return True
     if len(result) != 2 or result[0] != result[1] or result[0] < 2:
         return False
     return given in ([result[0], 1], [result[0]], [1, result[0]])

@@ -96,3 +96,11 @@ def test_a_softmax_before_the_loss_is_seen_through_chosen_rows_and_a_dropout():
     assert in_loss(scores.softmax(1)) == in_loss(nn.functional.dropout(scores.softmax(1), 0.4)) == "softmax"
     assert in_loss(scores) is in_loss(nn.functional.dropout(scores, 0.4)) is None
     assert in_loss(scores.softmax(1) * torch.rand(40, 5)) is None
+
+
+def test_maps_that_meet_targets_with_one_more_dimension_are_set_against_the_whole_batch():
+    maps, targets = torch.randn(5, 5, 5, requires_grad=True), torch.randn(5, 5, 5, 1)
+    assert broadcasts.broadcast_in_loss((targets - maps).square().mean(), 0) == ("prediction", [5, 5, 5], [5, 5, 5, 5])
+    assert broadcasts.broadcast_in_loss((targets.squeeze(-1) - maps).square().mean(), 0) is None
+    pattern, many = torch.randn(4, 5, requires_grad=True), torch.randn(7, 4, 5)
+    assert broadcasts.broadcast_in_loss((many - pattern).square().mean(), 0) is None

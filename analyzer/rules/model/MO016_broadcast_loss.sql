@@ -36,7 +36,7 @@ warned = ", as torch warned"
 [needs]
 tables = ["steps"]
 [doc]
-what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N), or N numbers meet weights such as advantages that are a column, or broadcast before. The graph shows it, or torch's own warning, which an evaluation gives as well. Or torch warns of predictions (N, 1) and targets (N, C)."
+what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N), or N numbers meet weights such as advantages that are a column, or broadcast before. Or maps (N, H, W) meet targets (N, H, W, 1) and broadcast to (N, N, H, W). The graph shows it, or torch's own warning, which an evaluation gives as well. Or torch warns of predictions (N, 1) and targets (N, C)."
 why = "The best answer is then the mean of all targets: the loss ends at their variance."
 not_this = "Pairwise losses between two stretched tensors of the model, differences of all pairs of one row, other broadcasting."
 source = "Shapes of the operands."
