@@ -21,10 +21,22 @@ _MOST_FREEZES = 32
 """Parts that are named of one model."""
 
 
-def look_again(age: int) -> bool:
-    """Whether a weight that began with equal rows is looked at once more, so many steps after it was found: most are equal only
-    until the first update, and that of an adapter may come late."""
-    return age in (3, 10) or (age >= 32 and age & (age - 1) == 0)
+def next_look(age: int) -> int:
+    """How many steps after it was found, beyond so many, a weight that began with equal rows is looked at once more: most are
+    equal only until the first update, and that of an adapter may come late. A step that is not watched is passed over."""
+    return 3 if age < 3 else 10 if age < 10 else max(32, 1 << age.bit_length())
+
+
+class _Symmetric:
+    """A weight whose rows were all equal when it was found."""
+
+    __slots__ = ("found", "next", "parameter_id", "ref")
+
+    def __init__(self, weight: Tensor, parameter_id: int, step: int) -> None:
+        self.ref = weakref.ref(weight)
+        self.parameter_id = parameter_id
+        self.found = step
+        self.next = next_look(0)
 
 
 def distinct_rows(weight: Tensor) -> int | None:
@@ -162,7 +174,7 @@ class StructureWatch(Watch):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._symmetric: list[tuple[weakref.ref[Tensor], int, int]] = []
+        self._symmetric: list[_Symmetric] = []
         """Weights with equal rows: their tensor_id, and the step in which they were found."""
         self._calls_others: list[ModuleEntry] = []
         """Modules that have called what is not registered in them, since the last row."""
@@ -195,7 +207,7 @@ class StructureWatch(Watch):
             if rows is not None:
                 catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
                 if rows == 1:
-                    self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.position.step))
+                    self._symmetric.append(_Symmetric(mine, entry.parameter_id, self.session.position.step))
         self._find_unregistered(module)
         self._find_wrapped(module)
         self._held += [
@@ -299,12 +311,13 @@ class StructureWatch(Watch):
 
     def _look_again(self) -> None:
         session = self.session
-        for look in [s for s in self._symmetric if look_again(session.position.step - s[2])]:
-            weight = look[0]()
+        step = session.position.step
+        for look in [s for s in self._symmetric if step - s.found >= s.next]:
+            weight, look.next = look.ref(), next_look(step - look.found)
             # rows that all became NaN are alike for another reason
             rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
             if rows is not None:
-                session.catalogue.add_facts(look[1], distinct_rows=rows, distinct_rows_step=session.position.step)
+                session.catalogue.add_facts(look.parameter_id, distinct_rows=rows, distinct_rows_step=step)
             if rows != 1:
                 # not by list.remove: weak references compare what they refer to
                 self._symmetric = [kept for kept in self._symmetric if kept is not look]

@@ -202,3 +202,14 @@ def test_a_layer_that_is_no_module_is_named_where_its_gradient_reaches_no_optimi
         causes = [c.name for c in diagnose(trace).causes]
     assert names == ([] if by_hand else ["head.weight"])
     assert ("unregistered-parameters" in causes) == (not by_hand)
+
+
+def test_looks_at_equal_rows_pass_over_steps_that_are_not_watched():
+    from firstfault.recorder.watches.model_structure import next_look
+
+    looks = [0]
+    while looks[-1] < 500:
+        looks.append(next_look(looks[-1]))
+    assert looks == [0, 3, 10, 32, 64, 128, 256, 512]
+    assert next_look(18) == 32
+    assert next_look(40) == 64

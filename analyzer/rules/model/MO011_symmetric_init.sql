@@ -49,6 +49,8 @@ WITH alike AS (
     -- rows of NaN look alike too
     GROUP BY a.rank, a.tensor_id
     HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= $looked
+        -- of what was put in later nothing is known before it has been looked at again
+        AND (max(a.looked) IS NOT NULL OR min(u.step) <= $late)
 ), stuck AS (
     SELECT a.rank, a.tensor_id, 'zero_gradient' AS how_, count(*) AS steps, min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id
