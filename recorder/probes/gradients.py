@@ -219,9 +219,7 @@ def _scales_gradient(function: type[torch.autograd.Function], given: list[Any], 
     if len(wanted) != 1 or not isinstance(output, Tensor) or not torch.equal(output.detach(), wanted[0].detach()):
         return None
     weight = torch.linspace(1, 2, output.numel(), dtype=torch.float64, device=output.device).reshape(output.shape)
-    (back,) = torch.autograd.grad(output, wanted, weight, allow_unused=True)
-    if back is None:
-        return None
+    (back,) = torch.autograd.grad(output, wanted, weight, materialize_grads=True)
     factor = float(back.flatten()[0] / weight.flatten()[0])
     return factor if factor != 1.0 and bool(torch.isclose(back, factor * weight, rtol=1e-6).all()) else None
 

@@ -4,14 +4,21 @@ name = "no-optimizer-step"
 severity = "error"
 phase = "optimizer"
 signal = "stepped"
-message = "From step {step} on backward ran {passes} times in {steps} iterations, but {what_}."
+message = "From step {step} on {ran_}, but {what_}."
 fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches. Check that each loss is followed by the step of its own optimizer."
 seeks = [
-    "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0 OR carried_grad_norm > 0",
+    [
+        "steps: microbatches > 0 AND NOT coalesce(stepped, false) AND NOT coalesce(skipped_by_scaler, false) OR stepped AND optimizer_id <> 0 OR carried_grad_norm > 0",
+        "events: event = 'optimizer-found'",
+    ],
 ]
 explains = ["parameters-not-in-optimizer"]
 reach = 5
+[say.ran_]
+passes = "backward ran {passes} times in {steps} iterations"
+batches = "{passes} batches went through the model with gradients"
 [say.what_]
+nothing_follows = "no backward and no step of an optimizer followed: the weights stay as they are"
 nothing_stepped = "no optimizer stepped: the weights stay as they are"
 turn_is_missing = "optimizer {optimizer_id} no longer took its turn beside the others: what it holds stays as it is"
 never_took_its_turn = "optimizer {optimizer_id} never stepped, while others did after backward passes of their own: what it holds stays as it is"
@@ -32,6 +39,11 @@ value = 8
 unit = "passes"
 doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen. Beside earlier steps it is four times their passes."
 source = "convention: of this project, as many passes in one iteration are more than the usual accumulation"
+[params.batches]
+value = 20
+unit = "batches"
+doc = "Batches without any backward."
+source = "convention: of this project, so many are no accumulation"
 [params.together]
 value = 8
 unit = "iterations"
@@ -64,7 +76,7 @@ source = "arithmetic: some hundred roundings of float32, 2^-24: the order of add
 [needs]
 tables = ["steps"]
 [doc]
-what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or an optimizer never steps, while others do and iterations with a backward and cleared gradients go by without a step. Or an optimizer never steps, and another steps in its turn: after a backward that added nothing to the gradients that it had used. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
+what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or a script comes to its end, and no backward ever followed the forwards of its model in train mode. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or an optimizer never steps, while others do and iterations with a backward and cleared gradients go by without a step. Or an optimizer never steps, and another steps in its turn: after a backward that added nothing to the gradients that it had used. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
 why = "Everything looks busy and nothing learns."
 not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer. An optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
@@ -100,7 +112,8 @@ WITH last_ AS (
     FROM iterations i JOIN last_ l ON l.rank = i.rank
     WHERE i.step > coalesce(l.last_stepped, -1) AND i.passes > 0 GROUP BY i.rank, l.usual, l.last_stepped
 )
-SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'nothing_stepped' AS what_
+SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'nothing_stepped' AS what_,
+    'passes' AS ran_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
 -- where the recorder has lost sight of the optimizers, no step of theirs is seen
 WHERE NOT EXISTS (FROM events f
@@ -114,6 +127,19 @@ WHERE NOT EXISTS (FROM events f
   AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
     OR EXISTS (SELECT 1 FROM events x WHERE x.rank = t.rank AND x.event = 'optimizer-found'))
+-- detector: no_backward
+-- a script that came to its end, whose model went through batches in train mode and with gradients
+SELECT b.rank, min(b.step) AS step, 0.0 AS value, count(*) AS passes, 'nothing_follows' AS what_,
+    'batches' AS ran_
+FROM batches b
+WHERE b.role = 'input' AND b.phase <> 'eval'
+  AND (SELECT by_itself FROM script_ended)
+  AND NOT EXISTS (FROM iterations i WHERE i.rank = b.rank AND (i.stepped OR i.passes > 0))
+  AND EXISTS (FROM events e WHERE e.rank = b.rank AND e.event = 'optimizer-found')
+  AND NOT EXISTS (FROM events f WHERE f.rank = b.rank AND f.event = 'recorder-fault')
+  AND EXISTS (FROM module_modes m WHERE m.rank = b.rank AND m.training AND m.grad)
+GROUP BY b.rank
+HAVING count(*) >= $batches
 -- detector: turn_is_missing
 WITH missing_turn AS (
     -- its place is taken by iterations of backward without a step, of which there were none as long as it
@@ -136,7 +162,8 @@ WITH missing_turn AS (
           AND i.passes > 0) >= $turns * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
 )
 SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped, m.optimizer_id,
-    'turn_is_missing' AS what_
+    'turn_is_missing' AS what_,
+    'passes' AS ran_
 FROM missing_turn m
 -- detector: partner_is_missing
 WITH together AS (
@@ -177,6 +204,7 @@ WITH together AS (
 )
 SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped, q.optimizer_id,
     'partner_is_missing' AS what_,
+    'passes' AS ran_,
     CASE WHEN EXISTS (FROM parameters e
         WHERE e.rank = r.rank
           AND e.model = r.model
@@ -196,7 +224,8 @@ WITH idle AS (
     WHERE NOT i.stepped AND s.microbatches > 0 AND s.zero_grads > 0
     GROUP BY s.rank
 )
-SELECT u.rank, u.step, 0.0 AS value, u.steps, u.passes, d.optimizer_id, 'never_took_its_turn' AS what_
+SELECT u.rank, u.step, 0.0 AS value, u.steps, u.passes, d.optimizer_id, 'never_took_its_turn' AS what_,
+    'passes' AS ran_
 FROM unused u
 JOIN idle d ON d.rank = u.rank
 WHERE u.steps >= $never
@@ -233,7 +262,8 @@ WITH used AS (
 )
 SELECT u.rank, u.step, u.optimizer_id, u.other, u.steps, u.passes, 0.0 AS value, count(*) AS held,
     arg_min(p.model, p.call_order) AS model, arg_min(p.tensor, (p.call_order, p.tensor_id)) AS tensor,
-    'another_took_its_turn' AS what_
+    'another_took_its_turn' AS what_,
+    'passes' AS ran_
 FROM turned u JOIN parameters p ON p.rank = u.rank AND p.optimizer_id = u.optimizer_id
 GROUP BY ALL
 -- together
