@@ -1,5 +1,6 @@
 """Whether each sample was scaled by what is to be foretold: by the extremes, or the mean, of its past and its future together."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ _OUTSIDE = 0.1
 
 
 def scaled_by_the_future(_: Setting) -> Probe:
-    """Compare the extremes, and mean and spread, of inputs, of targets, and of both: only those of both are all the same."""
+    """Compare the largest value, and mean and spread, of inputs, of targets, and of both: only those of both are all the same."""
     seen = yield Trial()
     tried = False
     for past in seen.inputs:
@@ -28,8 +29,7 @@ def scaled_by_the_future(_: Setting) -> Probe:
                 continue
             tried = True
             for how, one, other, both in (
-                ("extremes", *map(_extremes, pair), _extremes(torch.cat(pair, 1))),
-                ("mean", *map(_moments, pair), _moments(torch.cat(pair, 1))),
+                (how, *(scale(rows) for rows in (*pair, torch.cat(pair, 1)))) for how, scale in _SCALES
             ):
                 alike, apart = _all_alike(both), ~_is_like(one, both)
                 if alike and float(apart.float().mean()) >= _OUTSIDE and not _all_alike(one) and not _all_alike(other):
@@ -54,16 +54,16 @@ def _series(past: Tensor, future: Tensor) -> tuple[Tensor, Tensor] | None:
     return rows
 
 
-def _extremes(rows: Tensor) -> Tensor:
-    return torch.stack((rows.amin(1), rows.amax(1)), 1)
-
-
-def _moments(rows: Tensor) -> Tensor:
-    return torch.stack((rows.mean(1), rows.std(1, unbiased=False)), 1)
+_SCALES: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
+    ("extremes", lambda rows: rows.amax(1, keepdim=True)),
+    ("extremes", lambda rows: rows.abs().amax(1, keepdim=True)),
+    ("mean", lambda rows: torch.stack((rows.mean(1), rows.std(1, unbiased=False)), 1)),
+)
+"""What a sample may be scaled by: its largest value, its largest distance from zero, its mean and spread."""
 
 
 def _all_alike(values: Tensor) -> bool:
-    """Whether all samples have the same two numbers."""
+    """Whether all samples have the same numbers."""
     return bool(_is_like(values, values[:1]).all())
 
 

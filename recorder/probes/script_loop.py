@@ -144,8 +144,13 @@ class ScriptLoop:
         self.patches.put(torch, "save", torch.serialization.save)
         for name in ("replace", "rename"):
             self.patches.wrap(os, name, self._wrap_move)
-        for kind in (lr_scheduler.LRScheduler, lr_scheduler.ChainedScheduler, lr_scheduler.SequentialLR):
-            self.patches.wrap(kind, "__init__", self._wrap_scheduler)  # the latter two call no other
+        for kind in (
+            lr_scheduler.LRScheduler,
+            lr_scheduler.ChainedScheduler,
+            lr_scheduler.SequentialLR,
+            lr_scheduler.ReduceLROnPlateau,
+        ):
+            self.patches.wrap(kind, "__init__", self._wrap_scheduler)  # the latter three call no other
         self.listed.install(self.patches)
         for name in _LOSSES:
             self.patches.wrap(torch.nn.functional, name, self._wrap_loss)

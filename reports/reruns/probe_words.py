@@ -183,8 +183,8 @@ SENTENCES: dict[str, _Words] = {
     ),
     "scaled-by-the-past": lambda _: say("No scale of the inputs tells of the targets."),
     "scaled-by-the-future-extremes": lambda v: say(
-        "Input and target of each of {samples} samples have the same extremes together, and in {outside} the inputs alone have"
-        " not: the scale was taken from the future too, and tells of it. Take it from the inputs.",
+        "Input and target of each of {samples} samples have the same largest value together, and in {outside} the inputs alone"
+        " have not: the scale was taken from the future too, and tells of it. Take it from the inputs.",
         **v,
     ),
     "scaled-by-the-future-mean": lambda v: say(

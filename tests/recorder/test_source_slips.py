@@ -406,6 +406,16 @@ def test_weights_that_are_given_out_and_not_loaded_are_found(line: str, found: s
         ("inputs = torch.cat([x, c], -1)\n        return self.rnn(x)[0] + c", None),  # a leftover that harms nothing
         ("inputs = torch.cat([x, x], -1)\n        return self.rnn(x)[0]", None),
         ("inputs = torch.cat([x, c], -1)\n        return self.rnn(locals()['inputs'])[0]", None),
+        (
+            "if self.conditional:\n            wide = c.unsqueeze(1)\n            inputs = torch.cat([x, wide], -1)\n        return x",
+            "c",
+        ),
+        ("inputs = torch.cat([x, c], -1)\n        x = inputs\n        return self.rnn(x)[0]", None),
+        ("inputs = torch.cat([x, c], -1)\n        self.last = inputs\n        return self.rnn(x)[0]", None),
+        (
+            "inputs = torch.cat([x, c], -1)\n        if c.any():\n            return x\n        return self.rnn(x)[0]",
+            None,
+        ),
         ("shape = x.shape\n        return self.rnn(x)[0]", None),  # an argument that nothing takes at all
     ],
 )
