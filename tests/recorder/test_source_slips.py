@@ -407,7 +407,7 @@ def test_weights_that_are_given_out_and_not_loaded_are_found(line: str, found: s
         ("inputs = torch.cat([x, x], -1)\n        return self.rnn(x)[0]", None),
         ("inputs = torch.cat([x, c], -1)\n        return self.rnn(locals()['inputs'])[0]", None),
         (
-            "if self.conditional:\n            wide = c.unsqueeze(1)\n            inputs = torch.cat([x, wide], -1)\n        return x",
+            "if self.wide:\n            d = c.unsqueeze(1)\n            inputs = torch.cat([x, d], -1)\n        return x",
             "c",
         ),
         ("inputs = torch.cat([x, c], -1)\n        x = inputs\n        return self.rnn(x)[0]", None),
