@@ -28,13 +28,13 @@ def scaled_by_the_future(_: Setting) -> Probe:
             if pair is None:
                 continue
             tried = True
-            for how, one, other, both in (
-                (how, *(scale(rows) for rows in (*pair, torch.cat(pair, 1)))) for how, scale in _SCALES
+            for code, one, other, both in (
+                (code, *(scale(rows) for rows in (*pair, torch.cat(pair, 1)))) for code, scale in _SCALES
             ):
                 alike, apart = _all_alike(both), ~_is_like(one, both)
                 if alike and float(apart.float().mean()) >= _OUTSIDE and not _all_alike(one) and not _all_alike(other):
                     facts: dict[str, Any] = {"samples": len(both), "outside": int(apart.sum())}
-                    return result(_NAME, "doubtful", f"scaled-by-the-future-{how}", **facts)
+                    return result(_NAME, "doubtful", code, **facts)
     return result(_NAME, "passed", "scaled-by-the-past") if tried else untried(_NAME, "no-series")
 
 
@@ -55,9 +55,9 @@ def _series(past: Tensor, future: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 _SCALES: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
-    ("extremes", lambda rows: rows.amax(1, keepdim=True)),
-    ("extremes", lambda rows: rows.abs().amax(1, keepdim=True)),
-    ("mean", lambda rows: torch.stack((rows.mean(1), rows.std(1, unbiased=False)), 1)),
+    ("scaled-by-the-future-extremes", lambda rows: rows.amax(1, keepdim=True)),
+    ("scaled-by-the-future-extremes", lambda rows: rows.abs().amax(1, keepdim=True)),
+    ("scaled-by-the-future-mean", lambda rows: torch.stack((rows.mean(1), rows.std(1, unbiased=False)), 1)),
 )
 """What a sample may be scaled by: its largest value, its largest distance from zero, its mean and spread."""
 

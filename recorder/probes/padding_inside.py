@@ -81,14 +81,14 @@ def filled_otherwise(looked_up: Iterable[LookedUp], named: Iterable[int]) -> Pro
         known = {index} if index is not None else {*named}
         if len(known) != 1 or len(tokens.unique()) < _KINDS or bool((tokens == (number := known.pop())).any()):
             continue
-        for rows, where in ((tokens, "end"), (tokens.flip(1), "begin")):
+        for rows, code in ((tokens, "filled-otherwise-end"), (tokens.flip(1), "filled-otherwise-begin")):
             last = rows[:, -1:]
             lengths = (rows == last).flip(1).cummin(1).values.sum(1)
             filler = int(last[:, 0][lengths > 1].mode().values) if bool((lengths > 1).any()) else -1
             filled = lengths[(last[:, 0] == filler) & (lengths > 1)]
             if 2 * len(filled) >= len(rows) and len(filled.unique()) >= _FEWEST and int(filled.max()) < rows.shape[1]:
                 facts: dict[str, Any] = {"number": number, "filler": filler, "rows": len(filled), "samples": len(rows)}
-                return result(_NAME, "doubtful", f"filled-otherwise-{where}", embedding=name, **facts)
+                return result(_NAME, "doubtful", code, embedding=name, **facts)
     return None
 
 
