@@ -15,10 +15,10 @@ _list = os.listdir
 
 
 def around_listings(patches: Patches, told: Callable[[str, Any], None]) -> None:
-    """Have ``told`` called after each listing with its kind and with what ``names_listed`` wants."""
+    """Have ``told`` called after each listing with its kind and with what ``names_listed`` wants. It is guarded already."""
     patches.around(os, "listdir", after=lambda _note, names, *_, **__: told("listdir", names))
     patches.around(glob, "glob", after=lambda _note, names, *_, **__: told("glob", names))
-    patches.around(os, "scandir", after=lambda _note, _found, folder=".", *_: told("scandir", folder))
+    patches.around(os, "scandir", after=lambda _note, _found, path=".", **_: told("scandir", path))
     patches.around(Path, "iterdir", after=lambda _note, _found, folder: told("path.iterdir", folder))
     patches.around(
         Path, "glob", after=lambda _note, _found, folder, pattern="", **__: told("path.glob", (folder, pattern))

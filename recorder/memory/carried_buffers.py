@@ -36,7 +36,7 @@ class _Slot(NamedTuple):
 
 
 class CarriedBuffers(Watch):
-    """Writes an event for the first buffer of each model that keeps the graphs of earlier steps."""
+    """Writes an event for the first buffer that keeps the graphs of earlier steps."""
 
     name = "carried-buffers"
     writes = ("events:buffer-carried",)

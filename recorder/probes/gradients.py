@@ -213,7 +213,7 @@ def _is_step(function: type[torch.autograd.Function], given: list[Any], asked: l
 
 def _scales_gradient(function: type[torch.autograd.Function], given: list[Any], asked: list[bool]) -> float | None:
     """The number by which a function that passes its input on multiplies the gradient, as gradient reversal does on purpose
-    (Ganin & Lempitsky 2015); None for any other function."""
+    (Ganin & Lempitsky 2015); None for any other function, and for one that lets no gradient through."""
     wanted = [g for g, a in zip(given, asked, strict=True) if a]
     output = function.apply(*given)
     if len(wanted) != 1 or not isinstance(output, Tensor) or not torch.equal(output.detach(), wanted[0].detach()):
@@ -221,7 +221,7 @@ def _scales_gradient(function: type[torch.autograd.Function], given: list[Any], 
     weight = torch.linspace(1, 2, output.numel(), dtype=torch.float64, device=output.device).reshape(output.shape)
     (back,) = torch.autograd.grad(output, wanted, weight, materialize_grads=True)
     factor = float(back.flatten()[0] / weight.flatten()[0])
-    return factor if factor != 1.0 and bool(torch.isclose(back, factor * weight, rtol=1e-6).all()) else None
+    return factor if factor not in {0.0, 1.0} and bool(torch.isclose(back, factor * weight, rtol=1e-6).all()) else None
 
 
 def _random_like(parameter: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,5 +1,6 @@
 """Classes that a script numbers in the order in which the file system lists their folders."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -38,7 +39,11 @@ class ListedNames:
 
     def install(self, patches: Patches) -> None:
         """Be told of what lists a folder."""
-        around_listings(patches, self._note)
+        around_listings(patches, self._told)
+
+    def _told(self, kind: str, found: Any) -> None:
+        with contextlib.suppress(Exception):  # a folder that is gone: the script's own call says so
+            self._note(kind, found)
 
     def _note(self, kind: str, found: Any) -> None:
         if len(self.listings) >= _MOST_LISTINGS:

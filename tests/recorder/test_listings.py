@@ -37,3 +37,18 @@ def test_each_kind_of_listing_tells_its_names_in_the_folders_own_order(tmp_path)
 def test_patterns_that_go_into_folders_have_no_names_to_compare(tmp_path):
     assert names_listed("path.glob", (tmp_path, "**/*.png")) == []
     assert names_listed("path.glob", (tmp_path, "a/*.png")) == []
+
+
+def test_a_listing_by_keyword_is_told_too(tmp_path):
+    (tmp_path / "a").write_text("")
+    told, patches = [], Patches()
+    around_listings(patches, lambda kind, found: told.append((kind, names_listed(kind, found))))
+    try:
+        os.scandir(path=tmp_path).close()
+        os.listdir(path=tmp_path)  # noqa: PTH208 — one of the kinds
+        glob.glob(pathname=str(tmp_path / "*"))  # noqa: PTH207 — one of the kinds
+        list(Path(tmp_path).glob(pattern="*"))
+    finally:
+        patches.undo()
+    kinds = {"scandir", "listdir", "glob", "path.glob"}
+    assert {kind for kind, names in told if names == ["a"]} == kinds

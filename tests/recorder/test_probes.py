@@ -346,6 +346,12 @@ class Reversed(torch.autograd.Function):
         return -0.5 * grad
 
 
+class Stopped(Reversed):
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.zeros_like(grad)
+
+
 class Masked(torch.autograd.Function):
     """Passes its input on; what it does to the gradient is no number."""
 
@@ -366,6 +372,7 @@ class Masked(torch.autograd.Function):
         (WrongSquare, "function-wrong"),
         (Rounded, "straight-through"),
         (Reversed, "gradient-scaled"),
+        (Stopped, "function-wrong"),
         (Masked, "function-wrong"),
     ],
 )
