@@ -79,6 +79,21 @@ def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[A
     return sorted(found, key=lambda n: found[n])
 
 
+def leaves_of(loss: Tensor, most: int = 20_000) -> Iterator[Tensor]:
+    """Tensors in which the graph of a loss ends, in its order; of more than ``most`` nodes, those of the first ones."""
+    seen: set[Any] = set()
+    todo = [loss.grad_fn]
+    while todo and len(seen) < most:
+        node: Any = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, Tensor):
+            yield leaf
+        todo.extend(reversed([behind for behind, _ in node.next_functions]))
+
+
 def dimension(number: int, count: int) -> int:
     """An axis from 0, of so many: autograd keeps negative ones as numbers without a sign."""
     return (number - (1 << 64) if number >= 1 << 63 else number) % max(count, 1)

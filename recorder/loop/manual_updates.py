@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..autograd.graph import leaves_of
 from ..script.variable_names import TensorNames
 from ..session.patches import Patches
 from ..session.registry import Catalogue, ParameterEntry
@@ -24,9 +25,6 @@ from ..session.watch import Part
 from ..tensors.moments import measurable
 from .backward import BackwardWatch
 from .optimizers import OptimizerWatch
-
-_MOST_NODES = 20_000
-"""Of the graph behind a loss, searched for bare tensors."""
 
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -111,7 +109,7 @@ class OwnUpdates(Part):
 
     def _behind(self, loss: Tensor) -> list[ParameterEntry]:
         """Entries of the bare tensors that a loss depends on, in the order of the graph."""
-        return [entry for _, entry, _ in _entries(self.session.catalogue, list(dict.fromkeys(_leaves(loss))))]
+        return [entry for _, entry, _ in _entries(self.session.catalogue, list(dict.fromkeys(leaves_of(loss))))]
 
 
 def _derivatives() -> int:
@@ -151,17 +149,3 @@ def _entries(catalogue: Catalogue, tensors: Sequence[Tensor]) -> list[tuple[Tens
             name = (names.of(tensor) if names is not None else None) or f"tensors[{i}]"
             found.append((tensor, catalogue.bare_parameter(tensor, name), -1))
     return found
-
-
-def _leaves(loss: Tensor) -> Iterator[Tensor]:
-    seen: set[Any] = set()
-    todo = [loss.grad_fn]
-    while todo and len(seen) < _MOST_NODES:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, Tensor):
-            yield leaf
-        todo.extend(reversed([behind for behind, _ in node.next_functions]))

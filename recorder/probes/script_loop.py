@@ -46,6 +46,7 @@ from .set_overlap import NAME as SETS_APART
 from .set_overlap import judge as judge_sets
 from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
+from .unwritten_checkpoints import UnwrittenCheckpoints
 from .used_tokenizers import folder_beside
 from .used_tokenizers import judge as judge_tokenizer
 
@@ -118,8 +119,6 @@ class ScriptLoop:
         self._last_iterator: Any = None
         self._driven_since = 0.0
         self._in_backward = False
-        self._unwritten = set[Path]()
-        """Checkpoints that the script believes it has written."""
         self._over = False
         self._kernels = contextlib.ExitStack()
         self._ending = threading.Lock()
@@ -140,10 +139,7 @@ class ScriptLoop:
         )
         self.patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._wrap_next)
         self.patches.wrap(torch.autograd, "backward", self._wrap_backward)
-        self.patches.wrap(torch.serialization, "save", self._wrap_save)
-        self.patches.put(torch, "save", torch.serialization.save)
-        for name in ("replace", "rename"):
-            self.patches.wrap(os, name, self._wrap_move)
+        UnwrittenCheckpoints().install(self.patches)
         for kind in (
             lr_scheduler.LRScheduler,
             lr_scheduler.ChainedScheduler,
@@ -288,28 +284,6 @@ class ScriptLoop:
             return original(*args, **kwargs)
 
         return loss
-
-    def _wrap_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            """Leave the user's checkpoints alone: these weights are nobody's."""
-            if isinstance(f, str | os.PathLike):
-                self._unwritten.add(Path(f).absolute())
-                return None
-            return original(obj, f, *args, **kwargs)
-
-        return save
-
-    def _wrap_move(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def move(source: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-            """Many scripts write a checkpoint beside and put it in place: what was not written cannot be moved."""
-            if isinstance(source, str | os.PathLike) and Path(source).absolute() in self._unwritten:
-                self._unwritten.add(Path(target).absolute())
-                return None
-            return original(source, target, *args, **kwargs)
-
-        return move
 
     def _wrap_scheduler(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -1,18 +1,16 @@
 """Tensors of a script without modules that ask for a gradient and stand in every loss, and that no optimizer holds."""
 
 import weakref
-from typing import Any
 
-import torch
 from torch import Tensor
 
+from ..autograd.graph import leaves_of
 from ..script.variable_names import TensorNames
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
 from .rare_looks import RareLooks
 
-_MOST_NODES = 20_000
 _MOST_STEPS = 64
 """Steps after which nobody looks any more: what stands in the loss does so from the first step on."""
 _FEWEST = 16
@@ -51,7 +49,7 @@ class UnheldLeaves(Watch):
         if not self._looks.due(step) or not catalogue.holders or not catalogue.only_bare_parameters():
             return  # the inputs of a module may ask for gradients too
         self._last = step
-        for leaf in _leaves(loss):
+        for leaf in leaves_of(loss):
             if leaf.numel() >= _FEWEST and catalogue.holders.get(leaf) is None:
                 self._note(leaf)
 
@@ -73,19 +71,3 @@ class UnheldLeaves(Watch):
                     "steps": count,
                 },
             )
-
-
-def _leaves(loss: Tensor) -> list[Tensor]:
-    """Leaves of the graph of a loss that get a gradient."""
-    node: Any = loss.grad_fn
-    todo, seen, found = [node] if node is not None else [], {node}, list[Tensor]()
-    while todo and len(seen) < _MOST_NODES:
-        node = todo.pop()
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, torch.Tensor):
-            found.append(leaf)
-        for behind, _ in node.next_functions:
-            if behind is not None and behind not in seen:
-                seen.add(behind)
-                todo.append(behind)
-    return found

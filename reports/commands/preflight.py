@@ -47,7 +47,8 @@ def preflight_command(
         typer.Option(
             "--resume-with",
             metavar="ARGS",
-            help="Arguments with which the script loads its checkpoint: tries a second start.",
+            help="Arguments with which the script loads its checkpoint: tries a second start. Without them one switch such as"
+            " --resume is tried, where the script has it.",
         ),
     ] = None,
     tokenizer: Annotated[
