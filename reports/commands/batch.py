@@ -101,7 +101,10 @@ def batch_command(
         out.mkdir(parents=True, exist_ok=True)
         work = partial(run_batch, places, out, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
         early = not watch or not (out / "index.html").exists()
-        return _with_looks(err, work, len(places), partial(write, complete=False, more=watch) if early else None)
+        look = partial(write, complete=False, more=watch) if early else None
+        if look is not None and not (out / "index.json").exists():
+            look([])  # says that the folder is ours before the first row lies in it: a batch killed in between goes on
+        return _with_looks(err, work, len(places), look)
 
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
@@ -156,7 +159,7 @@ def _with_looks(
             step(row.name)
             if write is not None and (len(rows) == 1 or time.monotonic() - written > pause):
                 began = time.monotonic()
-                write(rows)  # a look at what is there, and a sign that this folder is ours
+                write(rows)  # a look at what is there
                 written = time.monotonic()
                 pause = max(REFRESH_S, (written - began) / LOOKS_SHARE)
 
