@@ -10,15 +10,21 @@ INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/momen
 # modules are compiled once, not by each of the hundreds of processes that tests start
 export PYTHONDONTWRITEBYTECODE :=
 
-# every check runs, two at a time, also after one that failed; then pytest, whose closing line comes last
-CHECKS := { lint=0; $(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target lint || lint=$$?; }
+# one more than two cores: tests wait for processes and browsers a sixth of their time
+WORKERS ?= 3
+
+# $(call beside_checks,COMMAND): every check of `make lint` runs beside COMMAND, also after one that failed
+define beside_checks
+$(MAKE) --no-print-directory --keep-going --output-sync=target lint & lint=$$!; $(1); tests=$$?; \
+	  wait $$lint || { echo "lint, types or layers have failed: see above" >&2; exit 1; }; exit $$tests
+endef
 
 .PHONY: help demo test quick suite gpu pictures docs dist matrix lint clean
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
-	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
+	@echo "make quick   lint, types, layers, and the tests that take less than a fifth of a second each"
 	@echo "make suite   all tests: every fault script, every odd healthy run, every variant (\`make test\` runs a slice of these)"
 	@echo "make gpu     what only a CUDA device can show, in one table, in less than eight minutes"
 	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"
@@ -32,10 +38,10 @@ demo: $(VENV)/.installed-record
 	$(BIN)/firstfault demo $(FAULT) --out $(DEMO_OUT)
 
 test: $(VENV)/.installed-dev chromium
-	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="$(PYTEST_ARGS)" && exit $$lint
+	@$(call beside_checks,$(MAKE) --no-print-directory pytest PYTEST_ARGS="$(PYTEST_ARGS)")
 
 quick: $(VENV)/.installed-dev
-	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)" && exit $$lint
+	@$(call beside_checks,$(MAKE) --no-print-directory pytest PYTEST_ARGS="-m 'not longer and not slow and not suite' $(PYTEST_ARGS)")
 
 suite: $(VENV)/.installed-frameworks chromium
 	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} FIRSTFAULT_FUZZ_CASES=$${FIRSTFAULT_FUZZ_CASES:-300} \
@@ -75,7 +81,7 @@ rule-sizes: $(VENV)/.installed-dev
 	$(BIN)/python tests/house/rule_sizes.py
 
 pytest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 chromium:
 	@command -v chromium >/dev/null || { \

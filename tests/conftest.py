@@ -53,6 +53,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files in front; xdist gives files out in this order (`--no-loadscope-reorder`)."""
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    longer = set(LONGER_TESTS.read_text().splitlines())
+    for item in items:
+        if function_of(item.nodeid) in longer:
+            item.add_marker(pytest.mark.longer)
+
+
+LONGER_TESTS = Path(__file__).with_name("longer_tests.txt")
+"""Tests that `make quick` leaves out. house/longer_tests.py writes them anew; a test that is not known there is quick."""
+
+
+def function_of(nodeid: str) -> str:
+    """A test without its parameters, and without the group that xdist puts behind."""
+    return nodeid.split("[", 1)[0].split("@", 1)[0]
 
 
 class Here:

@@ -55,7 +55,7 @@ class Activations:
         self.gradient_lost = False
         """Whether a gradient that was measured in the backward in progress is not finite."""
         self.looks_left = MOST_LOOKS
-        self._told = session.signals.activation.listeners
+        self._tell = session.signals.activation.emit
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
 
     def begin_forward(self) -> None:
@@ -72,7 +72,8 @@ class Activations:
         entry, session = call.entry, self.session
         phase = Phase.FORWARD if call.grad else Phase.EVAL
         for position, tensor in ((0, output),) if type(output) is Tensor else tensors_in(output):
-            if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(local(tensor)):
+            held = tensor if type(tensor) is Tensor else local(tensor)
+            if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(held):
                 continue
             slot = entry.outputs.get(position) or self._slot(entry, position, tensor)
             moments = self._known(tensor)
@@ -82,7 +83,7 @@ class Activations:
             if rows and slot.tensor_id not in session.catalogue.excluded:
                 if moments is None or moments is NOT_MEASURED:
                     began = perf_counter_ns()
-                    moments = measure(local(tensor))
+                    moments = measure(held)
                     self.remember(tensor, moments)
                     session.budget.spent("activations", perf_counter_ns() - began)
                 if moments.nonfinite:
@@ -91,12 +92,15 @@ class Activations:
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
                 if fresh and call.grad:
-                    for told in self._told:
-                        told(entry, slot.tensor_id, tensor)
+                    self._tell(entry, slot.tensor_id, tensor)
             elif fresh:
                 self.remember(tensor, NOT_MEASURED)  # its gradient gets one hook, however many modules pass it on
             if fresh and hooks and call.grad and tensor.requires_grad:
                 tensor.register_hook(slot.gradient_hook or self._add_gradient_hook(entry, slot, position, tensor))
+
+    def passed_on(self, args: tuple[Any, ...]) -> bool:
+        """Whether a module is given nothing but one tensor that another module has put out: there is nothing to measure."""
+        return len(args) == 1 and type(args[0]) is Tensor and self._known(args[0]) is not None
 
     def inputs(self, call: Call, args: tuple[Any, ...], outer: Call | None) -> None:
         """Measure what enters a module, called in the forward of ``outer``, and no module has put out: the work of functional

@@ -31,6 +31,7 @@ from .unhooked_forwards import QuietForwards, Span
 
 _FORWARD, _EVAL = Phase.FORWARD, Phase.EVAL
 
+is_tracing: Callable[[], bool] = torch._C._is_tracing  # pyright: ignore[reportAttributeAccessIssue]
 next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr  # pyright: ignore[reportAttributeAccessIssue]
 """Sequence number that autograd gives to the next node of this thread."""
 
@@ -109,13 +110,14 @@ class ForwardWatch(Part):
     def hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         """The global forward pre-hook and forward hook.
 
-        A model of many small layers calls them hundreds of times in a step of which nothing is measured; what they do then
-        stands here, in as few calls as can be, and everything else in ``before`` and ``after``.
+        A model of many small layers calls them hundreds of times in a step. What they do for a module that is known stands here,
+        in as few calls as can be, and everything else in ``before`` and ``after``.
         """
         session, stack, spans = self.session, self.stack, self._spans
         position, guard = session.position, session.guard
         modules = session.catalogue.by_object
         before, after = self.begins, self._ended
+        outputs, passed_on = self._outputs, self.activations.passed_on
         note = position.leave_breadcrumb
 
         def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -129,29 +131,45 @@ class ForwardWatch(Part):
                     entry is not None
                     and entry.ref() is module
                     and entry.modes.get(grad) is module.training
-                    and not (grad and (self._rows or self._hooks))
                     and get_ident() == position.thread
                     and session.started
                 ):
                     recompute = position.in_backward
-                    stack.append(Call(entry, next_node(), began, grad=grad, recompute=recompute, passing=True))
-                    if not recompute:
-                        note(_FORWARD if grad else _EVAL, entry.id)
-                    guard.recorder_ns += perf_counter_ns() - began
-                    return
+                    passing = not (grad and (self._rows or self._hooks))
+                    if passing or (
+                        not recompute and guard.undisturbed and not is_tracing() and (not self._rows or passed_on(args))
+                    ):
+                        stack.append(Call(entry, next_node(), began, grad=grad, recompute=recompute, passing=passing))
+                        if not recompute:
+                            note(_FORWARD if grad else _EVAL, entry.id)
+                        guard.recorder_ns += perf_counter_ns() - began
+                        return
             before(module, args)
 
         def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if is_compiling():
                 return
-            if stack and guard.alive and (call := stack[-1]).passing and call.entry.ref() is module:
+            if stack and guard.alive and (call := stack[-1]).entry.ref() is module and get_ident() == position.thread:
                 began = perf_counter_ns()
-                if get_ident() == position.thread:
+                if call.passing:
                     stack.pop()
                     spans.append((call.first_node, next_node(), call.entry.id))
                     if not call.recompute and stack:
                         note(_FORWARD if call.grad else _EVAL, stack[-1].entry.id)
                     guard.recorder_ns += perf_counter_ns() - began
+                    return
+                if call.grad and not call.recompute and len(stack) > 1 and session.started and guard.undisturbed:
+                    guard.enter(began)
+                    try:
+                        stack.pop()
+                        spans.append((call.first_node, next_node(), call.entry.id))
+                        if self._rows or self._hooks:
+                            outputs(call, output, rows=self._rows, hooks=self._hooks)
+                        note(_FORWARD, stack[-1].entry.id)
+                    except Exception as e:  # noqa: BLE001 # as in what is guarded
+                        guard.caught(self.name, e)
+                    finally:
+                        guard.leave()
                     return
             after(module, args, output)
 

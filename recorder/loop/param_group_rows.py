@@ -11,7 +11,7 @@ from ...schemas.files.json_text import json_text
 from ...schemas.files.step_values import Row
 from ..session.session import Session
 from ..tensors.device import join_when_ready
-from ..tensors.moments import Moments
+from ..tensors.moments import Moments, item
 
 _MOST_ASKED = 32
 """Parameters of a group that are asked for their step counter: those without a gradient have none."""
@@ -103,7 +103,7 @@ def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> floa
         if isinstance(step, Tensor):
             if step.device.type != "cpu":
                 return None
-            step = float(step)
+            step = item(step)
         if isinstance(step, (int, float)) and (largest is None or step > largest):
             largest = float(step)
     return largest

@@ -122,11 +122,11 @@ class ParameterRows:
         if session.budget.due("parameters"):
             parameters = [(p, e) for p, e, _ in of if measurable(local(p))]
             measured = measure_all([local(p) for p, _ in parameters])
-            for (parameter, entry), moments in zip(parameters, measured, strict=True):
-                weights[entry.parameter_id] = moments
-                session.rows.add_tensor_stats(
-                    entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad
-                )
+            ids = [entry.parameter_id for _, entry in parameters]
+            weights = dict(zip(ids, measured, strict=True))
+            session.rows.add_all_tensor_stats(
+                ids, Phase.OPTIMIZER, measured, [parameter.requires_grad for parameter, _ in parameters]
+            )
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
         began = perf_counter_ns()
         change: dict[int, list[Any]] = {}

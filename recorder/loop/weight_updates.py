@@ -42,9 +42,11 @@ def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> 
     known = [weights.get(entry.parameter_id) for _, entry, _ in parameters]
     if None in known:
         known = sampling.measure(after)
-    for (parameter, entry, group), update, zeros, weight in zip(parameters, updates, unmoved, known, strict=True):
-        counted = update if zeros is None else update._replace(zero_count=zeros)
-        session.rows.add_tensor_stats(entry.update_id, Phase.OPTIMIZER, counted)
+    counted = [u if zeros is None else u._replace(zero_count=zeros) for u, zeros in zip(updates, unmoved, strict=True)]
+    session.rows.add_all_tensor_stats(
+        [entry.update_id for _, entry, _ in parameters], Phase.OPTIMIZER, counted, [None] * len(counted)
+    )
+    for (parameter, _, group), update, weight in zip(parameters, updates, known, strict=True):
         change.setdefault(group, []).append((parameter.numel(), update, weight))
     return change
 

@@ -92,6 +92,27 @@ class Guard:
 
         return call
 
+    @property
+    def undisturbed(self) -> bool:
+        """Whether a hook may call ``enter``, ``leave`` and ``caught`` itself instead of being ``guarded``: no part has failed, no
+        profiler window is open, and no other hook is in progress."""
+        return self.alive and not self.off and not self._entered and self.mark is None
+
+    def enter(self, began: int) -> None:
+        """A hook begins, as one that is ``guarded`` would."""
+        self._entered = self.hook_began_ns = began
+
+    def leave(self) -> None:
+        """It ends."""
+        self.recorder_ns += perf_counter_ns() - self._entered
+        self._entered = 0
+
+    def caught(self, part: str, error: Exception) -> None:
+        """It has raised. Raises again what a signal handler of the script has raised: it would have come up a moment later."""
+        if raised_by_signal_handler(error):
+            raise error
+        self.fault(part, error)
+
     def end_mark(self) -> None:
         """End the mark of the hook in progress, if it has one: a range must not outlive the profiler it was begun under."""
         mark, self._open_mark = self._open_mark, None

@@ -5,6 +5,7 @@ iteration it was.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -95,6 +96,18 @@ class Rows:
             return seq
         self._stats.add(position.microbatch, seq, phase, tensor_id, m, missing, requires_grad)
         return seq
+
+    def add_all_tensor_stats(
+        self, tensor_ids: Sequence[int], phase: int, moments: Sequence[Moments], requires_grad: Sequence[bool | None]
+    ) -> None:
+        """A row of tensor_stats for each of many tensors, in their order."""
+        position, excluded, add = self._position, self._excluded, self._stats.add
+        microbatch, seq = position.microbatch, position.seq
+        position.seq = seq + len(tensor_ids)
+        for tensor_id, m, grad in zip(tensor_ids, moments, requires_grad, strict=True):
+            if tensor_id not in excluded:
+                add(microbatch, seq, phase, tensor_id, m, False, grad)
+            seq += 1
 
     def add(self, table: str, **values: Any) -> Row:
         """A row of any other table; columns left out are null, but rank, step and microbatch are filled in.

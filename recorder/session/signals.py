@@ -28,7 +28,7 @@ class Signal(Generic[P]):
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self.listeners: list[Callable[P, Any]] = []
-        """Guarded. What happens for every module goes through this list itself instead of calling ``emit``."""
+        """Guarded."""
 
     def connect(self, part: str, listener: Callable[P, Any]) -> None:
         """Tell a listener, a part of the recorder, from now on."""
@@ -40,28 +40,28 @@ class Signal(Generic[P]):
             listener(*args, **kwargs)
 
 
-class RowSignal:
-    """A row of `steps` is about to be made. Guarded where it is emitted, because a wrapper for each of so many small listeners
-    would cost as much as most of them."""
+class HotSignal(Generic[P]):
+    """What happens so often that a guarded wrapper for each listener would cost as much as most of them: it is guarded where it
+    is emitted. A row of `steps` is about to be made; a module has put out a tensor."""
 
     __slots__ = ("_guard", "_listeners")
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._listeners: list[tuple[str, Callable[[], Any]]] = []
+        self._listeners: list[tuple[str, Callable[P, Any]]] = []
 
-    def connect(self, part: str, listener: Callable[[], Any]) -> None:
+    def connect(self, part: str, listener: Callable[P, Any]) -> None:
         """Tell a listener, a part of the recorder, from now on."""
         self._listeners.append((part, listener))
 
-    def emit(self) -> None:
+    def emit(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Tell all listeners."""
         guard = self._guard
         off = guard.off
         for part, listener in self._listeners:
             if part not in off:
                 try:
-                    listener()
+                    listener(*args, **kwargs)
                 except Exception as e:
                     if raised_by_signal_handler(e):
                         raise
@@ -86,7 +86,7 @@ class Signals:
         """The script's own code calls a model, or a module without weights (None), with gradients on."""
         self.output: Signal[[ModuleEntry, Any, bool]] = Signal(guard)
         """An outermost module call has returned this, with gradients on or off; also while nothing trains yet."""
-        self.activation: Signal[[ModuleEntry, int, Tensor]] = Signal(guard)
+        self.activation: HotSignal[[ModuleEntry, int, Tensor]] = HotSignal(guard)
         """A module has put out a tensor (its tensor_id, itself) in a training forward whose activations are measured."""
         self.loss: Signal[[Tensor]] = Signal(guard)
         """Backward is called on a loss."""
@@ -97,7 +97,7 @@ class Signals:
         GradScaler has left the step out for them."""
         self.step_begins: Signal[[]] = Signal(guard)
         """The script is about to make an optimizer step."""
-        self.row_ends = RowSignal(guard)
+        self.row_ends: HotSignal[[]] = HotSignal(guard)
         """A row of `steps` is about to be made: listeners add columns to ``step_row.facts``, and rows to tables."""
         self.step_ends: Signal[[]] = Signal(guard)
         """An iteration is over, all its rows of `steps` are made, and ``position.step`` is still its number."""

@@ -64,8 +64,12 @@ class OptimizerStateWatch(Watch):
         for members in by_device.values():
             chosen = [tensors[i] for i in members]
             sampling = Sampling(chosen)
-            for i, moments in zip(members, sampling.measure(sampling.take(chosen)), strict=True):
-                session.rows.add_tensor_stats(ids[i], Phase.OPTIMIZER, moments)
+            session.rows.add_all_tensor_stats(
+                [ids[i] for i in members],
+                Phase.OPTIMIZER,
+                sampling.measure(sampling.take(chosen)),
+                [None] * len(members),
+            )
         session.budget.spent("optimizer_state", perf_counter_ns() - began, len(tensors))
 
     def _state_of(self, optimizer: torch.optim.Optimizer) -> tuple[list[Tensor], list[int]]:

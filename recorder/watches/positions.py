@@ -55,7 +55,6 @@ class PositionsWatch(Watch):
     def listen(self, signals: Signals) -> None:
         """Look for encodings in each model, at what they put out, and at each loss, which may say how many samples there are."""
         signals.model_found.connect(self.name, self._find)
-        signals.activation.connect(self.name, self._puts_out)
         signals.loss.connect(self.name, self._judge)
 
     def install(self, patches: Patches) -> None:
@@ -70,11 +69,15 @@ class PositionsWatch(Watch):
             name = _encoding(module)
             if name is None or module in self._tables:
                 continue
-            if not len(self._tables) and self._patches is not None:
-                self._hook(self._patches)
             self._tables[module] = name
+            self._hook()
 
-    def _hook(self, patches: Patches) -> None:
+    def _hook(self) -> None:
+        """Listen from the first encoding on, once: what is hooked is called for every module."""
+        patches, self._patches = self._patches, None
+        if patches is None:
+            return
+        self.session.signals.activation.connect(self.name, self._puts_out)
         look = self.guarded(self._is_given)
 
         def on_themselves() -> list[Removable]:

@@ -112,14 +112,13 @@ class RecurrentStatesWatch(Watch):
     def listen(self, signals: Signals) -> None:
         """Look for recurrences in each model, and at their calls and states at each loss."""
         signals.model_found.connect(self.name, self._find_recurrent_modules)
-        signals.activation.connect(self.name, self._note_output)
         signals.loss.connect(self.name, self._judge)
 
     def install(self, patches: Patches) -> None:
         """The hook comes with the first recurrence that is found."""
         self._patches = patches
         if self._known:
-            self._hook(patches)
+            self._hook()
 
     def _find_recurrent_modules(self, root: ModuleEntry) -> None:
         model = root.ref()
@@ -131,11 +130,16 @@ class RecurrentStatesWatch(Watch):
             entry = self.session.catalogue.find(module)
             if entry is None:
                 continue
-            if not self._known and self._patches is not None:
-                self._hook(self._patches)
             self._known[module] = _Recurrence(module, entry.id)
+        if self._known:
+            self._hook()
 
-    def _hook(self, patches: Patches) -> None:
+    def _hook(self) -> None:
+        """Listen from the first recurrence on, once: what is hooked is called for every module."""
+        patches, self._patches = self._patches, None
+        if patches is None:
+            return
+        self.session.signals.activation.connect(self.name, self._note_output)
         look = _Look(self._known, self.guarded(self._note_states))
 
         def on_themselves() -> list[Removable]:
@@ -149,7 +153,7 @@ class RecurrentStatesWatch(Watch):
             self._known[module].note(args[0], args[1] if len(args) > 1 else None)
 
     def _note_output(self, entry: ModuleEntry, _tensor_id: int, output: Tensor) -> None:
-        if not len(self._known) or output.device.type in LATE_DEVICES:
+        if output.device.type in LATE_DEVICES:
             return
         module = entry.ref()
         recurrence = None if module is None else self._known.get(module)

@@ -5,6 +5,7 @@ are read in the worker when its first batch is asked for and when it is sent: no
 called. They come back through a file in memory that the worker has inherited.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -70,7 +71,7 @@ class WorkerRandomness(Watch):
         if not hasattr(os, "memfd_create") or parameters[:4] != _ARGUMENTS or "worker_id" not in parameters:
             return
         self._worker_id = parameters.index("worker_id")
-        self._file = os.memfd_create("firstfault-workers")
+        self._file = file_of_workers()
         patches.later(self._close)
         patches.wrap(torch_worker, "_worker_loop", self._in_worker)
         patches.around(DataLoader, "__iter__", after=self.guarded(self._begins))
@@ -148,6 +149,16 @@ class WorkerRandomness(Watch):
                     message=f"worker {fact['worker']} drew from {fact['generator']}",
                     detail=json.dumps({"loader_id": place[0], "epoch": place[1], **fact}),
                 )
+
+
+def file_of_workers() -> int:
+    """A file in memory that processes forked from this one inherit, and to which they can write at once.
+
+    Linux does not lock the position of such a file: without O_APPEND a worker overwrites the line of another.
+    """
+    file = os.memfd_create("firstfault-workers")
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
 
 
 def generators_of(dataset: Any) -> Iterator[tuple[str, Any]]:

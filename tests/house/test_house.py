@@ -135,5 +135,5 @@ def test_ci_runs_make_test_and_make_test_runs_every_check():
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()
     shown = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
-    for tool in ("ruff check .", "ruff format --check .", "basedpyright", "lint-imports", "pytest -n 2"):
+    for tool in ("ruff check .", "ruff format --check .", "basedpyright", "lint-imports", "pytest -n 3"):
         assert tool in shown

@@ -136,21 +136,21 @@ def test_what_fell_out_of_the_ring_is_told_by_the_status_of_the_group(tmp_path):
     assert named == ["hang"]  # whether rank 1 made the call is not known
 
 
-def test_three_hundred_dumps_are_one_short_sentence(tmp_path):
-    ranks = list(range(300))
+def test_a_hundred_dumps_are_one_short_sentence(tmp_path):
+    ranks = list(range(100))
     waiting = dump([call(1), call(2, state="started", retired=True)], ranks)
-    dumps = {rank: waiting for rank in ranks if rank not in (17, 200)}
+    dumps = {rank: waiting for rank in ranks if rank not in (17, 80)}
     dumps[17] = dump([call(1), call(2, op="broadcast", frames=[OTHER], state="started")], ranks)
     with judged(tmp_path, dumps) as trace:
         verdict = diagnose(trace)
         panels = {panel.key: panel for panel in reduce_panels(trace, 0, None, None)}
     cause = verdict.causes[0]
     assert cause.name == "collective-mismatch"
-    assert "ranks 0-16, 18-199, 201-299 all_reduce of 32 float32 at /job/train.py:30 in step" in cause.message
+    assert "ranks 0-16, 18-79, 81-99 all_reduce of 32 float32 at /job/train.py:30 in step" in cause.message
     assert "rank 17 broadcast of 32 float32 at /job/train.py:41 in evaluate" in cause.message
     assert len(cause.message) < 500
     assert reduce_headline(verdict).title == "Collective mismatch"
-    assert dict(panels["calls"].facts)["Dumps"] == "299"
+    assert dict(panels["calls"].facts)["Dumps"] == "99"
 
 
 def test_dumps_in_which_all_is_well_have_a_headline_that_says_so(tmp_path):
