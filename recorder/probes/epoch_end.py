@@ -22,6 +22,7 @@ from typing import Any, cast
 import torch
 import torch.optim.optimizer as optim
 from torch import Tensor
+from torch.nn.modules import module as nn_module
 from torch.utils.data import BatchSampler, dataloader
 
 from ...schemas.files.rehearsed import write_state
@@ -56,6 +57,8 @@ class EpochShortened(Intervention):
         """Batches until the second end; None: there is none to come."""
         self._second: weakref.WeakSet[Any] = weakref.WeakSet()
         """Passes after the first end that have had a batch: one without is not to end."""
+        self._begun = self._told = False
+        """Whether the script's own state was looked at where its training begins, and where it goes on after its first save."""
         self._data: Any = None
         """Data set whose pass was ended."""
         self._at = 0.0
@@ -91,6 +94,7 @@ class EpochShortened(Intervention):
             self.aside.use(Path(self.values["kept"]))
         self.aside.install(patches)
         patches.handles([optim.register_optimizer_step_post_hook(lambda *_: self.aside.training_begins())])
+        patches.handles([nn_module.register_module_forward_pre_hook(self._forward_begins)])
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
 
@@ -101,7 +105,26 @@ class EpochShortened(Intervention):
         if begins and folder is not None and (not self.ended or iterator._dataset is self._data):
             self._looked.add(iterator)
             moment = "now" if "kept" in self.values else "then" if self.ended else "first"
+            if moment == "then" and not self.aside.saved:
+                return  # it saves later
             write_state(Path(folder), moment, script_state())
+
+    def _forward_begins(self, *_: Any) -> None:
+        """The same where no loader's pass says when: at the first forward of a training, and at the first after a save."""
+        if self._told or not torch.is_grad_enabled() or (self.ended and self._left is not None):
+            return
+        if "kept" in self.values:
+            self._told = True
+            write_state(Path(self.values["kept"]), "now", script_state())
+        elif "keep" in self.values and not self._begun:
+            self._begun = True
+            if self._goes_on:
+                write_state(Path(self.values["keep"]), "first", script_state())
+        elif "keep" in self.values and self.aside.saved:
+            self._told = True
+            if self._goes_on:
+                write_state(Path(self.values["keep"]), "then", script_state())
+            self.aside.keep_no_more()
 
     @property
     def _goes_on(self) -> bool:
@@ -124,7 +147,8 @@ class EpochShortened(Intervention):
             self._second.add(iterator)
             return False
         self._left = None
-        self.aside.keep_no_more()
+        if self.aside.saved:
+            self.aside.keep_no_more()
         return True
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:

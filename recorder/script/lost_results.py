@@ -55,7 +55,7 @@ class Discarded(NamedTuple):
     target: str
     """What stays as it is."""
     reason: str = "computed"
-    """computed, not_called, compared, signed, loads_nothing, rebound or unread."""
+    """computed, not_called, compared, signed, loads_nothing, rebound, unread or overwritten."""
     called: str = ""
     method: bool = False
     """Whether what is called is a method of the tensor, not a function of torch."""

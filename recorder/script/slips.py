@@ -11,13 +11,14 @@ from typing import NamedTuple
 from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, is_state, may_lose
+from .overwritten_results import may_overwrite, overwritten
 from .rebound_parameters import may_rebind, rebound
 from .source_nodes import dotted, shown_in
 from .unread_arguments import may_leave_unread, unread
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
-_READERS = (may_lose, may_keep, may_detach, may_rebind, may_leave_unread, _LISTED.search)
+_READERS = (may_lose, may_keep, may_detach, may_rebind, may_leave_unread, may_overwrite, _LISTED.search)
 """What finds a text worth a parse."""
 
 _LARGEST = 300_000
@@ -83,7 +84,7 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 bound.setdefault(function, set()).add(dotted(node))
             case _:
                 pass
-    left += [*rebound(tree, text), *unread(tree, text)]
+    left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text)]
     left.sort(key=lambda slip: slip.line)
     kept, detached = tuple(kept_aliases(tree, text)), tuple(detached_terms(tree, text))
     return Slips(tuple(left), tuple(again), kept, detached, tuple(sorted(called)) if left or detached else ())

@@ -31,6 +31,7 @@ _LEFT = {
     "signed": "throws the earlier value away",
     "loads_nothing": "gives the weights and loads none",
     "rebound": "only binds the variable of a loop anew",
+    "overwritten": "is bound anew before anything reads it",
     "unread": "is read by nothing, and an argument enters nothing else",
 }
 """Why a statement does not do what it says, in words of the event."""

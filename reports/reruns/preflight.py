@@ -14,12 +14,12 @@ from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
-from .preflight_goes_on import Saved, looked_for, went_on
+from .preflight_goes_on import Saved, looked_for, saved_at, went_on
 from .preflight_resume import resumed, state_kept
 from .preflight_schedules import never_stepped
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
-from .resume_option import as_guessed, resume_option
+from .resume_option import as_guessed, reads_checkpoints, resume_option
 
 AREAS = (
     "verdict",
@@ -194,7 +194,8 @@ def preflight(
         clock = _Clock.of(trace, began, seconds, trained)
         compared = min(steps, clock.compared)
         resumes = resume_args is not None
-        later = bool(resumes or saved.steps)  # a start from a checkpoint is to come
+        until_saved = not saved.steps and reads_checkpoints(script)
+        later = bool(resumes or saved.steps or until_saved)  # a start from a checkpoint is to come
         time_of_probes = clock.left(starts=2 + later, steps=compared + _STEPS_AFTER + later * _STEPS_RESUMED)
         values = _known(trace, total_steps, tokenizer) | {"hidden": [] if resumes else sorted(saved.steps)}
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
@@ -208,7 +209,15 @@ def preflight(
             ending = ProbePlan(
                 folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
             )
-            second = record(script, again, steps=compared + _STEPS_AFTER, seconds=time_left, plan=ending, again=True)
+            second = record(
+                script,
+                again,
+                steps=compared + _STEPS_AFTER,
+                seconds=time_left,
+                plan=ending,
+                again=True,
+                until_saved=until_saved,
+            )
             finish(second, time_left, clock.patience)
         not_begun = ProbeReport(ended="time" if trained else "no-training")
         report = read_report(Path(plan.folder)) or not_begun
@@ -258,7 +267,8 @@ def _resume(script: Script, folder: Path, since: int, seconds: float) -> list[Fa
         plan = ProbePlan(folder=str(folder / "resumed-plan"), intervention="rehearsed-checkpoints", values=values)
         loaded = folder / "resumed"
         finish(record(script, loaded, steps=_STEPS_RESUMED, seconds=seconds, plan=plan, again=True), seconds)
-        return [*resumed(again, recorded(loaded), since), *state_kept(rehearsed)]
+        since = saved_at(again, recorded(loaded), script.folder) or since
+        return [*resumed(again, loaded, since), *state_kept(rehearsed)]
     finally:
         shutil.rmtree(rehearsed, ignore_errors=True)
 

@@ -54,7 +54,11 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
             if f.name not in known and (asked(f) or f.code in _ASKED_HERE)
         ]
         if not facts and not broken:
-            words = say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)
+            words = (
+                say("The end of an epoch was rehearsed after {steps} steps: no rule found a fault.", steps=since)
+                if ended > 1 or evaluated
+                else say("The second start went on until its first checkpoint was saved: no rule found a fault.")
+            )
             facts.append(("verdict", name, "passed", words))
         return [*facts, *broken, *_once_a_pass(trace, since), *_kept(trace), *_sizes(trace)]
 

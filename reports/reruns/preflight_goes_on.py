@@ -18,6 +18,7 @@ from .preflight_facts import Fact
 from .preflight_resume import resumed, state_kept
 
 _NAME = "own checkpoint"
+_READS = "SELECT * FROM checkpoints WHERE action = 'read' AND rank = 0 AND path IS NOT NULL ORDER BY time_ns"
 _SAVES = (
     "SELECT path, step, counter_name, counter, epoch_name, epoch FROM checkpoints"
     " WHERE action = 'saved' AND rank = 0 AND path IS NOT NULL ORDER BY time_ns"
@@ -65,9 +66,7 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
         return []
     here = (folder or Path()).absolute()
     with Trace(loaded) as after, Trace(before) as trace:
-        read = after.sql(
-            "SELECT * FROM checkpoints WHERE action = 'read' AND rank = 0 AND path IS NOT NULL ORDER BY time_ns"
-        )
+        read = after.sql(_READS)
         made = after.sql("SELECT count(*) AS n FROM steps WHERE completed").item()
         error = after.exit.exception if after.exit is not None else None
         saves = trace.sql(_SAVES)
@@ -99,6 +98,17 @@ def went_on(before: Path, again: Path, loaded: Path, rehearsed: Path | None, fol
     if all(f[2] == "passed" for f in facts):
         facts += forgotten
     return [*facts, *counts]
+
+
+def saved_at(before: Path, loaded: Path, folder: Path | None) -> int | None:
+    """Steps that ``before`` had made when it first saved a file that ``loaded`` has read; None where it read none of them."""
+    if not (loaded / RUN_JSON).exists():
+        return None
+    here = (folder or Path()).absolute()
+    with Trace(loaded) as after, Trace(before) as trace:
+        read = {_absolute(here, r["path"]) for r in after.sql(_READS).iter_rows(named=True)}
+        saves = trace.sql(_SAVES).iter_rows(named=True)
+        return next((int(r["step"]) for r in saves if _absolute(here, r["path"]) in read), None)
 
 
 def _forgotten(after: Trace) -> list[Fact]:

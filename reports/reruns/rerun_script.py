@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ...schemas.files.layout import RUN_JSON
-from ...schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan
+from ...schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, UNTIL_SAVED, ProbePlan
 from ...schemas.files.snapshot import ENV_REENTRY
 from ..text.errors import ReportError
 
@@ -46,12 +46,13 @@ def record(
     resume: bool = False,
     again: bool = False,
     snapshot: Path | None = None,
+    until_saved: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start the script under `firstfault run`, everything measured. ``steps`` and ``seconds`` end it early; with a ``snapshot``
-    it goes on from there."""
+    it goes on from there. ``until_saved``: it makes more steps if it has saved no checkpoint by then."""
     environment = {**os.environ, **(_LOGGERS_OFF if again else {})}
     if steps and seconds:
-        environment[ENV_END_AFTER] = f"{steps},{seconds}"
+        environment[ENV_END_AFTER] = f"{steps},{seconds}" + (f",{UNTIL_SAVED}" if until_saved else "")
     if plan is not None:
         environment[ENV_PLAN] = str(write_plan(plan))
     if snapshot is not None:

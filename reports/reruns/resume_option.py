@@ -15,17 +15,31 @@ _LARGEST = 300_000
 
 def resume_option(script: Script) -> tuple[str, ...] | None:
     """The arguments that make a script resume; None where it has no such switch, or was given one already."""
-    if script.module:
-        return None
+    source = _source(script)
     try:
-        source = ((script.folder or Path()) / script.target).read_text(encoding="utf-8")
         tree = ast.parse(source) if len(source) <= _LARGEST else None
-    except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
     found = [] if tree is None else [name for node in ast.walk(tree) if (name := _switch(node)) is not None]
     if len(found) != 1 or any(_SWITCH.match(argument.partition("=")[0]) for argument in script.args):
         return None
     return (found[0],)
+
+
+def reads_checkpoints(script: Script) -> bool:
+    """Whether a script seems to go on from what it saves: its file does both."""
+    source = _source(script)
+    return "torch.save(" in source and "torch.load(" in source and ".load_state_dict(" in source
+
+
+def _source(script: Script) -> str:
+    """The text of a script; empty where it cannot be read."""
+    if script.module:
+        return ""
+    try:
+        return ((script.folder or Path()) / script.target).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _switch(node: ast.AST) -> str | None:

@@ -19,7 +19,10 @@ ENV_PLAN = "FIRSTFAULT_PROBES"
 """Environment variable with the file of a ProbePlan: the process tries probes in its own training loop, or an intervention."""
 
 ENV_END_AFTER = "FIRSTFAULT_END_AFTER"
-"""Environment variable ``STEPS,SECONDS``: a recorded process ends cleanly after so many steps, or so long after its first."""
+"""Environment variable ``STEPS,SECONDS[,saved]``: a recorded process ends cleanly after so many steps, or so long after its
+first. With ``saved`` it goes on until it has saved a checkpoint, as far as the seconds allow."""
+
+UNTIL_SAVED = "saved"
 
 
 class ProbeResult(msgspec.Struct, kw_only=True):

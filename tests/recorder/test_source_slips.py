@@ -424,3 +424,24 @@ def test_an_argument_that_is_joined_into_what_nothing_reads_is_told(body, lost):
     found = slips_of(ast.parse(text), text).discarded
 
     assert [(slip.reason, slip.called, slip.target) for slip in found] == ([("unread", lost, "inputs")] if lost else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ("out = lrelu(self.n1(self.c1(x)))\n        out = self.n2(self.c2(x))\n        return out + x", "out"),
+        ("out = self.c1(x)\n        y = self.c2(x)\n        out = F.relu(y)\n        return out", "out"),
+        ("out = self.c1(x)\n        out = self.c2(out)\n        return out", None),
+        ("out = self.c1(x)\n        self.seen.append(out)\n        out = self.c2(x)\n        return out", None),
+        ("out = self.c1(x)\n        if self.deep:\n            out = self.c2(x)\n        return out", None),
+        ("out = self.c1(x)\n        for c in self.rest:\n            out = c(x)\n        return out", None),
+        ("out = x * 2\n        out = self.c2(x)\n        return out", None),  # nothing of the model is left out
+        ("out = self.c1(x)\n        out = self.c2(locals()['out'])\n        return out", None),
+        ("out = self.c1(x)\n        out[0] = 0\n        out = self.c2(x)\n        return out", None),
+    ],
+)
+def test_what_a_module_gives_and_nothing_reads_before_it_is_bound_anew_is_told(body, lost):
+    text = f"class D(nn.Module):\n    def forward(self, x):\n        {body}\n"
+    found = slips_of(ast.parse(text), text).discarded
+
+    assert [(slip.reason, slip.target) for slip in found] == ([("overwritten", lost)] if lost else [])

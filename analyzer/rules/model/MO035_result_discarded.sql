@@ -16,7 +16,9 @@ signed = "{text} assigns a value with a plus sign. So the earlier value of {targ
 loads_nothing = "{text} gives the weights out and loads none. So {target} stays as it is"
 rebound = "{text} only binds the loop's variable {target} to another tensor. So the parameter that it stood for stays as it is"
 unread = "nothing reads {target} after {text}, and {called} enters nothing else. So the module's output does not depend on {called}"
+overwritten = "{called} binds {target} anew before anything has read what {text} computed. So the modules in that line are without effect"
 [say.remedy]
+go_on = "Use {target} in {called}, where it is meant to go on. Or take the first line out."
 use = "Go on with {target} where {called} is meant to count, or take the argument out."
 assign_or_in_place = "Take the result: {target} = {text}. Or call {called}_, which changes the tensor itself."
 assign = "Take the result: {target} = {text}."
@@ -27,9 +29,9 @@ others = "; {others} other lines do the same"
 [needs]
 tables = ["events"]
 [doc]
-what = "A line of the model, or of a function that trains it, does nothing with its value. It calls an operator such as masked_fill, clamp or softmax as a statement. It names zero_grad, backward, step, train or eval without calling it. It compares requires_grad, grad, training or a learning rate with == as a statement. It writes =+ where += adds. Or it calls state_dict on the weights that it means to load. Or an argument of a forward is joined with others into a variable that nothing reads, and enters nothing else. Or a loop over parameters assigns to its own variable with =, and nothing reads that."
+what = "A line of the model, or of a function that trains it, does nothing with its value. It calls an operator such as masked_fill, clamp or softmax as a statement. It names zero_grad, backward, step, train or eval without calling it. It compares requires_grad, grad, training or a learning rate with == as a statement. It writes =+ where += adds. Or it calls state_dict on the weights that it means to load. Or an argument of a forward is joined with others into a variable that nothing reads, and enters nothing else. Or a forward binds a variable to what its modules compute, and anew before anything reads it. Or a loop over parameters assigns to its own variable with =, and nothing reads that."
 why = "An operator without an underscore changes no tensor. A method that is only named does not run, and == assigns nothing. The variable of a loop is a name: = copies nothing into the tensor. The source says what never happens."
-not_this = "Calls with out= or inplace=True. Names that do something elsewhere too, such as add, copy and normalize. Other attributes and comparisons. An =+ on a name that has no value before. In loops over parameters += and functions in place, and values that the loop goes on to use. Arguments that nothing takes at all. Functions that nothing in the file calls from forward or from the training loop."
+not_this = "Calls with out= or inplace=True. Names that do something elsewhere too, such as add, copy and normalize. Other attributes and comparisons. An =+ on a name that has no value before. In loops over parameters += and functions in place, and values that the loop goes on to use. Arguments that nothing takes at all. Variables that are bound anew on one of several ways only. Functions that nothing in the file calls from forward or from the training loop."
 source = "PyTorch's documentation: operators whose name ends in an underscore work in place, the others return a new tensor. Python's documentation: expression statements."
 */
 WITH slips AS (
@@ -44,10 +46,11 @@ SELECT s.rank, s.step, s.module, s.value, 'forward' AS phase, s.first ->> '$.pla
     s.first ->> '$.text' AS text, s.first ->> '$.target' AS target, s.first ->> '$.called' AS called,
     s.first ->> '$.meant' AS meant,
     s.first ->> '$.reason' AS reason_,
-    CASE WHEN reason_ IN ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread')
+    CASE WHEN reason_ IN ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten')
         THEN reason_ ELSE 'computed' END AS what_,
     s.value - 1 AS others, if(others > 0, 'others', 'alone') AS more,
     CASE WHEN what_ = 'unread' THEN 'use'
+        WHEN what_ = 'overwritten' THEN 'go_on'
         WHEN what_ <> 'computed' THEN 'write'
         WHEN (s.first ->> '$.method')::BOOL AND (s.first ->> '$.in_place')::BOOL THEN 'assign_or_in_place'
         ELSE 'assign' END AS remedy

@@ -13,7 +13,7 @@ from firstfault.analyzer import Trace
 from firstfault.recorder.probes.interventions import intervened
 from firstfault.reports.reruns import rerun_script
 from firstfault.reports.reruns.preflight_facts import determinism
-from firstfault.reports.reruns.preflight_goes_on import Saved, looked_for, went_on
+from firstfault.reports.reruns.preflight_goes_on import Saved, looked_for, saved_at, went_on
 from firstfault.reports.reruns.rerun_script import write_plan
 from firstfault.schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan, read_report
 from firstfault.schemas.files.rehearsed import read_asked
@@ -51,10 +51,10 @@ for epoch in range(start, 20):
 ADAM, SGD = "torch.optim.Adam(model.parameters(), lr=1e-2)", "torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9)"
 
 
-def start(folder, run, steps, intervention, step, **values):
+def start(folder, run, steps, intervention, step, until="", **values):
     plan = ProbePlan(folder=str(folder / f"{run}-plan"), intervention=intervention, step=step, values=values)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(folder / run), "--budget", "off"]
-    environment = {**os.environ, ENV_END_AFTER: f"{steps},60", ENV_PLAN: str(write_plan(plan))}
+    environment = {**os.environ, ENV_END_AFTER: f"{steps},60{until}", ENV_PLAN: str(write_plan(plan))}
     forked.run([*command, "train.py"], cwd=folder, env=environment, check=True)
 
 
@@ -104,6 +104,58 @@ def test_a_start_that_finds_its_checkpoint_goes_on_from_it(tmp_path, forgotten, 
     assert facts
     assert (tmp_path / "last.pt").exists() is own
     assert there is None or (tmp_path / "last.pt").read_bytes() == there
+
+
+WITHOUT_LOADER = """\
+import os, torch
+from torch import nn
+forgotten, file = "FORGOTTEN", "last.pt"
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+step, best = 0, float("inf")
+if os.path.isfile(file):
+    state = torch.load(file)
+    model.load_state_dict(state["model"])
+    step = state["step"]
+    if forgotten != "moments":
+        optimizer.load_state_dict(state["optimizer"])
+    if forgotten != "best":
+        best = state["best"]
+while step < 1000:
+    x = torch.randn(8, 4)
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    step += 1
+    if step % 20 == 0:
+        best = min(best, loss.item())
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "best": best}, file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "found"),
+    [
+        ("nothing", set()),
+        ("best", {("state not restored", "doubtful")}),
+        ("moments", {("optimizer's state not restored", "failed")}),
+    ],
+)
+def test_a_start_without_a_loader_goes_on_to_its_first_checkpoint_and_the_next_from_there(tmp_path, forgotten, found):
+    (tmp_path / "train.py").write_text(WITHOUT_LOADER.replace("FORGOTTEN", forgotten))
+    kept = tmp_path / "kept"
+    start(tmp_path, "again", 14, "epoch-shortened", 6, until=",saved", keep=str(kept), looks=False, hidden=[])
+    with Trace(tmp_path / "again") as trace:
+        assert trace.sql("SELECT count(*) FROM steps WHERE completed").item() == 23
+    assert looked_for(kept, Saved({}, {})) == (False, True)
+    start(tmp_path, "loaded", 7, "epoch-shortened", 5, kept=str(kept), hidden=[])
+    facts = went_on(tmp_path / "again", tmp_path / "again", tmp_path / "loaded", kept, tmp_path)
+    assert {(name, outcome) for _, name, outcome, _ in facts if outcome != "passed"} == found, facts
+    assert facts
+    assert saved_at(tmp_path / "again", tmp_path / "loaded", tmp_path) == 20
+    assert not (tmp_path / "last.pt").exists()
 
 
 def test_a_hidden_file_is_not_there_until_the_script_saves_it(tmp_path):
