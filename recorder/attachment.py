@@ -55,6 +55,7 @@ from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.loader_names import LoaderNames
 from .watches.logged_metrics import MetricsWatch
+from .watches.loss_direction import LossDirection
 from .watches.loss_terms import LossTermsWatch
 from .watches.mask_fills import MaskFillsWatch
 from .watches.measuring_way import MeasuringWay
@@ -157,6 +158,7 @@ class Attachment:
             CheckpointWatch(session, optimizers),
             CopyWatch(session),
             LossTermsWatch(session, optimizers),
+            LossDirection(session, data),
             TargetLookupsWatch(session),
             TieWatch(session),
             ChangedDatasets(session, self.loaders),

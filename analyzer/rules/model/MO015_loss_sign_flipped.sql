@@ -8,6 +8,7 @@ message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
 seeks = [
     [
+        "events: event = 'loss-turned-round'",
         "batches: loss_gradient < 0 OR list_min(class_weights) < 0",
         "optimizer_series: loss < 0",
         "param_groups: coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)",
@@ -23,6 +24,7 @@ negative_absolute_error = "the negative of a mean of absolute differences is min
 negative_square_error = "the negative of a mean of square differences is minimised, and it has fallen from {at_first:.3g} to {value:.3g}: the error is made as large as it can be"
 falls_without_bound = "the loss is below zero and falls without bound, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
 gains_speed = "the loss heads below zero, faster and faster, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
+turned_round = "the loss pushes the outputs of {module} away from {field}: of their elements no more than {value:.0%} move towards it, at each of {looks} looks. A score that should be large, such as Dice or IoU, is minimised"
 [params.runaway]
 value = 1000.0
 unit = "times"
@@ -106,7 +108,7 @@ source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or the gradient of a loss of any kind pushes nearly all outputs away from a target of classes or of zeros and ones. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one. Log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator. A loss that has a minimum has vanishing gradients there, not growing ones."
@@ -145,6 +147,15 @@ WITH one AS (
                 FILTER (n < $edge))
         AND median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm) FILTER (n < $edge)
 )
+-- detector: turned_round
+SELECT e.rank, min((e.detail ->> '$.since')::BIGINT) AS step, any_value(m.module) AS module,
+    e.detail ->> '$.field' AS field,
+    max((e.detail ->> '$.share')::DOUBLE) AS value, max((e.detail ->> '$.looks')::BIGINT) AS looks,
+    'turned_round' AS what_
+FROM events e JOIN one ON one.rank = e.rank
+JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'loss-turned-round'
+GROUP BY e.rank, field
 -- detector: negative_class_weight
 SELECT b.rank, min(b.step) AS step, min(list_min(b.class_weights)) AS value, any_value(b.loss_op) AS loss_op,
     'negative_class_weight' AS what_
