@@ -221,7 +221,12 @@ def _scales_gradient(function: type[torch.autograd.Function], given: list[Any], 
     weight = torch.linspace(1, 2, output.numel(), dtype=torch.float64, device=output.device).reshape(output.shape)
     (back,) = torch.autograd.grad(output, wanted, weight, materialize_grads=True)
     factor = float(back.flatten()[0] / weight.flatten()[0])
-    return factor if factor not in {0.0, 1.0} and bool(torch.isclose(back, factor * weight, rtol=1e-6).all()) else None
+    begins = any(isinstance(g, int | float) and g == 0 for g in given)  # a strength that grows from nothing
+    return (
+        factor
+        if factor != 1.0 and (factor != 0.0 or begins) and bool(torch.isclose(back, factor * weight, rtol=1e-6).all())
+        else None
+    )
 
 
 def _random_like(parameter: Tensor, generator: torch.Generator) -> Tensor:

@@ -94,6 +94,10 @@ def _lows(rates: list[float]) -> tuple[list[tuple[int, int]], int | None]:
     return lows, half
 
 
+_OF_A_DECAY = {"StepLR", "ExponentialLR"}
+"""Schedulers that are made to lower the rate, by a factor of theirs."""
+
+
 def at_its_floor(found: ProbeResult, rates: list[float]) -> ProbeResult:
     """A schedule that has come to its lowest rate early, and stays there for most of the run: it is made for a shorter one."""
     floor, top = rates[-1], max(rates)
@@ -112,6 +116,17 @@ def vanishes(found: ProbeResult, rates: list[float]) -> ProbeResult:
     if found.outcome != "passed" or len(rates) < _LONG or gone >= _HALF * len(rates) or max(rates[gone:]) >= _LOW * top:
         return found
     return result(found.probe, "doubtful", "schedule-vanishes", found.curve, **found.values, gone=gone)
+
+
+def stands_still(found: ProbeResult, scheduler: Any, rates: list[float]) -> ProbeResult:
+    """A schedule of steps or of a decay that never changes the rate in the run: its period is longer, or no whole number."""
+    gamma = getattr(scheduler, "gamma", None)
+    if type(scheduler).__name__ not in _OF_A_DECAY or gamma in {None, 1} or len(rates) < _LEAST:
+        return found
+    if max(rates) != min(rates):
+        return found
+    period = getattr(scheduler, "step_size", None)
+    return result(found.probe, "doubtful", "schedule-stands-still", found.curve, **found.values, period=period)
 
 
 def only_rises(found: ProbeResult, rates: list[float]) -> ProbeResult:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ...schemas.files.probe_report import ProbeResult
-from .schedule_ends import at_its_floor, only_rises, outlasts, vanishes, waves
+from .schedule_ends import at_its_floor, only_rises, outlasts, stands_still, vanishes, waves
 from .trial import result, untried
 
 _MOST = 200_000
@@ -87,7 +87,7 @@ def _simulated(scheduler: Any, steps: int | None, name: str, *, by_step: bool, e
     if known and own is None and found.outcome == "passed":
         found = waves(found, scheduler, rates)
     if known and found.outcome == "passed":
-        found = vanishes(at_its_floor(only_rises(found, rates), rates), rates)
+        found = vanishes(at_its_floor(only_rises(stands_still(found, scheduler, rates), rates), rates), rates)
     if known and found.outcome == "passed" and not _restarts(scheduler):
         found = outlasts(found, scheduler, made, rates)
     over = (

@@ -14,6 +14,7 @@ from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
+from .preflight_frozen import frozen_as_drawn
 from .preflight_goes_on import Saved, looked_for, saved_at, went_on
 from .preflight_resume import resumed, state_kept
 from .preflight_schedules import never_stepped
@@ -226,6 +227,7 @@ def preflight(
         if second is not None:
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
+        checks += [Check(*c) for c in frozen_as_drawn(trace)]
         checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script, again)]]
         checks += [Check(*c) for c in cost(trace, total_steps, _length(report), again)]
     if resume_args is not None and trained:

@@ -301,6 +301,11 @@ SENTENCES: dict[str, _Words] = {
         " for a shorter run, or in another unit?",
         **v,
     ),
+    "schedule-stands-still": lambda v: say(
+        "{scheduler} leaves the learning rate at {first} in all of {steps} steps: its period is {period}. Give it in the unit in"
+        " which it is stepped.",
+        **v,
+    ),
     "schedule-cannot-fall": lambda v: say(
         "{scheduler} may not go below {least} (min_lr), and the learning rate is {lr}: it can never lower it.", **v
     ),

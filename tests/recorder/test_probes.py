@@ -511,6 +511,35 @@ def test_a_schedule_of_torch_that_is_made_for_a_much_longer_run_is_doubted():
         assert probes.simulate(scheduled(make), 100).code == code
 
 
+def test_a_decay_that_never_comes_is_doubted():
+    kinds = torch.optim.lr_scheduler
+    for make, code in (
+        (lambda o: kinds.StepLR(o, 1e-3, gamma=0.8), "schedule-stands-still"),
+        (lambda o: kinds.StepLR(o, 300, gamma=0.8), "schedule-stands-still"),
+        (lambda o: kinds.StepLR(o, 30, gamma=0.8), "schedule-simulated"),
+        (lambda o: kinds.StepLR(o, 300, gamma=1.0), "schedule-simulated"),
+        (lambda o: kinds.LambdaLR(o, lambda _: 1.0), "schedule-simulated"),
+    ):
+        assert probes.simulate(scheduled(make), 100).code == code
+
+
+class Growing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -ctx.strength * grad, None
+
+
+def test_a_gradient_reversal_whose_strength_begins_at_nothing_is_no_wrong_backward():
+    x = torch.randn(5, 3, requires_grad=True)
+    assert probes.custom_function(Growing, (x, 0.0)).code == "gradient-scaled"
+    assert probes.custom_function(Growing, (x, 0.3)).code == "gradient-scaled"
+
+
 def test_a_straight_line_that_nobody_has_bounded_ends_where_it_comes_to_zero():
     line = scheduled(lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: 1 - max(0, s - 1000) / 2000))
     found = simulate(line, by_step=True)
