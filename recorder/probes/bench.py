@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
-from . import alignment, batch_preparation, data_probes, dependence, future_scale, gradients, learning
+from . import alignment, batch_preparation, data_probes, dependence, flat_terms, future_scale, gradients, learning
 from .kernels import repeatable_kernels
 from .random_states import random_states, set_random_states
 from .stage import Stage, Start, replaced, storage_of, tensors_of
@@ -33,6 +33,7 @@ PROBES: dict[str, Callable[[Setting], Probe]] = {
     **future_scale.ALL,
     **gradients.ALL,
     **learning.ALL,
+    **flat_terms.ALL,
 }
 """Every probe that is made of trials, by name."""
 

@@ -27,12 +27,14 @@ from torch.utils.data import dataloader
 from ...schemas.files.probe_report import ProbePlan, ProbeReport, ProbeResult, write_report
 from ...schemas.files.secrets import Redactor
 from ..script.call_arguments import keyword_arguments
+from ..script.frames import script_frame
 from ..script.wrappers import unwrapped
 from ..session.patches import Patches
 from .bench import PROBES
 from .checkpoints_aside import CheckpointsAside
 from .ends_learnt import Targets
 from .first_batch import pictures
+from .flat_terms import flat_terms
 from .gradients import custom_function, padding_rows
 from .kernels import repeatable_kernels
 from .learning import STEPS
@@ -264,6 +266,8 @@ class ScriptLoop:
                 first = tensors if isinstance(tensors, Tensor) else next(iter(tensors or ()), None)
                 if isinstance(first, Tensor) and first.numel() == 1:
                     self.stage.lost(float(first.detach()))
+                    if self.stage.trial.look_at_terms:
+                        self.stage.seen.flat_terms += flat_terms(first, script_frame(sys._getframe(1)))
             return result
 
         return backward

@@ -40,6 +40,8 @@ class Trial:
     """Keep what the iteration leaves in the model beside its trained weights, for trials that are ``warmed``."""
     warmed: bool = False
     """Begin with that: what a model sets up from its first batch is there."""
+    look_at_terms: bool = False
+    """Look, in the function that calls backward, for terms of the loss that have no graph."""
     trace_inputs: bool = False
     """Let the inputs of floats ask for a gradient, so that ``Seen.reached`` tells whether the outputs come from them by graph."""
 
@@ -60,6 +62,8 @@ class Seen:
     gradients: list[Tensor | None] = field(default_factory=list["Tensor | None"])
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """What torch's own loss functions were given as target."""
+    flat_terms: list[Any] = field(default_factory=list[Any])
+    """Terms of the loss that have no graph; see flat_terms.py."""
     edited_inputs: int = 0
     edited_targets: int = 0
     other_batches: int = 0

@@ -301,6 +301,12 @@ SENTENCES: dict[str, _Words] = {
         " for a shorter run, or in another unit?",
         **v,
     ),
+    "term-flat": lambda v: say(
+        "{term} has no graph where {text} adds it ({place}): it is in the printed loss, {value} for the last batch, and trains"
+        " nothing. A detach(), an argmax or a no_grad() lies before it.",
+        **v,
+    ),
+    "terms-with-graphs": lambda _: say("No term that is added to the loss is without a graph."),
     "schedule-stands-still": lambda v: say(
         "{scheduler} leaves the learning rate at {first} in all of {steps} steps: its period is {period}. Give it in the unit in"
         " which it is stepped.",

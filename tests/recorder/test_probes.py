@@ -610,7 +610,7 @@ def test_probes_leave_model_batch_optimizer_and_random_states_alone():
         random.getstate(),
     )
     made = probes.Bench(model, batch, cross_entropy, optimizer)
-    assert len(probes.check_all(made)) == 18
+    assert len(probes.check_all(made)) == 19
     assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
     assert torch.equal(before[1], batch[0])
     assert torch.equal(before[2], torch.get_rng_state())
