@@ -20,7 +20,7 @@ from ..script.wrappers import layout_of, local
 from ..session.registry import ModuleEntry, OutputSlot
 from ..session.session import Session
 from ..tensors.measure import measure
-from ..tensors.moments import NOT_MEASURED, Moments, measurable
+from ..tensors.moments import NOT_MEASURED, Moments, measurable, node_of
 
 _BACKWARD = Phase.BACKWARD
 
@@ -95,7 +95,8 @@ class Activations:
                     self._tell(entry, slot.tensor_id, tensor)
             elif fresh:
                 self.remember(tensor, NOT_MEASURED)  # its gradient gets one hook, however many modules pass it on
-            if fresh and hooks and call.grad and tensor.requires_grad:
+            # a leaf, such as a weight that a module gives out, would bear one hook more after each forward
+            if fresh and hooks and call.grad and tensor.requires_grad and node_of(tensor) is not None:
                 tensor.register_hook(slot.gradient_hook or self._add_gradient_hook(entry, slot, position, tensor))
 
     def passed_on(self, args: tuple[Any, ...]) -> bool:

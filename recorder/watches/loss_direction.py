@@ -16,7 +16,7 @@ from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from ..tensors.moments import LATE_DEVICES, measurable
+from ..tensors.moments import LATE_DEVICES, measurable, node_of
 from .rare_looks import RareLooks
 
 _LOOKS = 3
@@ -64,7 +64,7 @@ class LossDirection(Watch):
         for position, tensor in list(tensors_in(output))[:_MOST_OUTPUTS]:
             if (
                 type(tensor) is Tensor
-                and tensor.requires_grad
+                and node_of(tensor) is not None
                 and tensor.is_floating_point()
                 and _FEWEST <= tensor.numel() <= _MOST_ELEMENTS
                 and tensor.device.type not in LATE_DEVICES

@@ -27,3 +27,23 @@ def test_an_output_and_its_gradient_are_those_of_torch_and_a_container_that_pass
     assert measured("activation", "1.0:output0") == pytest.approx([o.square().sum().item() for o in outputs], rel=1e-5)
     assert measured("activation_gradient", "1.0:output0.grad") == pytest.approx(gradients, rel=1e-5)
     assert measured("activation", "1:output0") == measured("activation", "1.0:output0")
+
+
+def test_a_weight_that_a_module_gives_out_bears_no_hook_of_ours(train):
+    class GivesItsWeight(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.correction = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+
+        def forward(self, x):
+            return self.inner(x), self.correction.weight
+
+    model = GivesItsWeight()
+
+    def loss_of(_step):
+        out, correction = model(torch.randn(8, 4))
+        return (out @ correction).square().mean()
+
+    training = train(model, loss_of, steps=6)
+    assert model.correction.weight._backward_hooks in (None, {})
+    assert [row for row in training.rows("probes") if row["probe"] == "hooks"] == []
