@@ -20,6 +20,7 @@ from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
     DataLoader,
+    Dataset,
     IterableDataset,
     RandomSampler,
     SequentialSampler,
@@ -122,6 +123,8 @@ def says_evaluation(name: str) -> bool:
 def _evaluations(variables: list[tuple[str, Any]], training: Samples) -> list[Samples]:
     found: list[Samples] = []
     parts = {id(d) for d in _parts(training.dataset)}
+    if _unread(variables, training.dataset):
+        parts.discard(id(training.dataset))
     for name, value in variables:
         if not isinstance(value, DataLoader) or not says_evaluation(name) or len(found) == _SETS:
             continue
@@ -132,6 +135,13 @@ def _evaluations(variables: list[tuple[str, Any]], training: Samples) -> list[Sa
         if not (id(value.dataset) in parts and len(samples.indices) == _length(value.dataset)):
             found.append(samples)
     return found
+
+
+def _unread(variables: list[tuple[str, Any]], training: Any) -> bool:
+    """Whether the script has a data set for an evaluation that none of its loaders reads: they read another by mistake."""
+    loaders = [value.dataset for _, value in variables if isinstance(value, DataLoader)]
+    read = {id(part) for dataset in [*loaders, training] for part in _parts(dataset)}
+    return any(isinstance(v, Dataset) and says_evaluation(name) and id(v) not in read for name, v in variables)
 
 
 def _length(dataset: Any) -> int:

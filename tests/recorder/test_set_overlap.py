@@ -62,6 +62,15 @@ def test_what_is_no_evaluation_or_meant_to_be_the_same_is_not_compared():
     assert judged(DataLoader(data), val_loaders=folds) is None
 
 
+def test_a_loader_that_reads_the_training_set_beside_an_unread_one_is_doubted():
+    rows = numbers(300)
+    data, other = TensorDataset(rows[:200]), TensorDataset(rows[200:])
+    found = judged(DataLoader(data), val_loader=DataLoader(data), val_dataset=other)
+    assert (found.outcome, found.code, found.values["shared"]) == ("doubtful", "positions-in-both", 200)
+    read = judged(DataLoader(data), val_loader=DataLoader(data), test_loader=DataLoader(other), test_set=other)
+    assert read.outcome == "passed"
+
+
 def test_augmented_and_repeating_data_say_nothing():
     rows = numbers(300)
     noisy = judged(DataLoader(Noisy(rows), 8), val=DataLoader(TensorDataset(rows.clone()), 8))
