@@ -37,6 +37,8 @@ class CheckpointsAside:
         self.hidden = frozenset(hidden)
         self.asked: set[str] = set()
         """Paths that the script has asked for in vain before its training began."""
+        self.listed: set[str] = set()
+        """Folders that it has listed before."""
         self.begun = False
         self.saved: dict[str, Path] = {}
         """Path that the script saved to → where it is."""
@@ -59,8 +61,8 @@ class CheckpointsAside:
         if self.hidden:
             for owner in (builtins, io):
                 patches.wrap(owner, "open", self._open)
-            patches.wrap(os, "listdir", self._names)
-            patches.wrap(os, "scandir", self._entries)
+        patches.wrap(os, "listdir", self._names)
+        patches.wrap(os, "scandir", self._entries)
 
     def use(self, kept: Path) -> None:
         """Have what another rehearsal has saved found where the script would have saved it, unless it has its own file there."""
@@ -108,16 +110,44 @@ class CheckpointsAside:
     def _names(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def names(path: Any = ".") -> Any:
-            return [name for name in original(path) if self._is_listed(path, name)]
+            aside = self._saved_in(path)
+            try:
+                found = original(path)
+            except FileNotFoundError:
+                if not aside:
+                    raise
+                found = []
+            shown = [name for name in found if self._is_listed(path, name)]
+            return [*shown, *(name for name in aside if name not in shown)] if aside else shown
 
         return names
 
     def _entries(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def entries(path: Any = ".") -> Any:
-            return _Entries(original(path), functools.partial(self._is_listed, path))
+            aside = self._saved_in(path)
+            if not aside and not self.hidden:
+                return original(path)
+            try:
+                found = original(path)
+            except FileNotFoundError:
+                if not aside:
+                    raise
+                found = None
+            more = [_SavedEntry(os.path.join(path, name), place) for name, place in aside.items()]  # noqa: PTH118 — as below
+            return _Entries(found, functools.partial(self._is_listed, path), more)
 
         return entries
+
+    def _saved_in(self, folder: Any) -> dict[str, Path]:
+        """Names of what was saved to a folder of the script's, and where it is. A folder that is looked at before the training
+        begins may be one to go on from."""
+        if not isinstance(folder, str | os.PathLike):
+            return {}
+        place = self._absolute(folder)
+        if not self.begun and len(self.listed) < _MOST_ASKED:
+            self.listed.add(place)
+        return {os.path.basename(p): aside for p, aside in self.saved.items() if os.path.dirname(p) == place}  # noqa: PTH119, PTH120 — as below
 
     def _is_listed(self, folder: Any, name: Any) -> bool:
         if not isinstance(folder, str | os.PathLike) or not isinstance(name, str):
@@ -188,7 +218,8 @@ class CheckpointsAside:
     def _list(self) -> None:
         if self._kept is not None:
             write_listing(self._kept, self.saved)
-            write_asked(self._kept, sorted(self.asked & {*self.saved, *self.hidden}))
+            found_by_listing = {path for path in self.saved if os.path.dirname(path) in self.listed}  # noqa: PTH120 — as below
+            write_asked(self._kept, sorted((self.asked & {*self.saved, *self.hidden}) | found_by_listing))
 
     def _back(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -231,9 +262,10 @@ class CheckpointsAside:
 class _Entries:
     """Entries of a folder without those that are not to be there."""
 
-    def __init__(self, entries: Any, listed: Callable[[Any], bool]) -> None:
+    def __init__(self, entries: Any, listed: Callable[[Any], bool], more: "list[_SavedEntry]") -> None:
         self._entries = entries
         self._listed = listed
+        self._more = more
 
     def __enter__(self) -> Self:
         return self
@@ -245,14 +277,50 @@ class _Entries:
         return self
 
     def __next__(self) -> Any:
-        for entry in self._entries:
+        for entry in self._entries or ():
             if self._listed(entry.name):
+                self._more = [more for more in self._more if more.name != entry.name]
                 return entry
+        if self._more:
+            return self._more.pop(0)
         raise StopIteration
 
     def close(self) -> None:
         """Close the folder."""
-        self._entries.close()
+        if self._entries is not None:
+            self._entries.close()
+
+
+class _SavedEntry:
+    """What os.scandir gives for a file that was saved aside."""
+
+    def __init__(self, path: str, place: Path) -> None:
+        self.path, self.name, self._place = path, os.path.basename(path), place  # noqa: PTH119 — as above
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """It is one."""
+        del follow_symlinks
+        return True
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """It is none."""
+        del follow_symlinks
+        return False
+
+    def is_symlink(self) -> bool:
+        """It is none."""
+        return False
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Of the file in our folder."""
+        return self._place.stat(follow_symlinks=follow_symlinks)
+
+    def inode(self) -> int:
+        """The same."""
+        return self._place.stat().st_ino
 
 
 def _missing(path: Any) -> FileNotFoundError:

@@ -129,7 +129,8 @@ class EpochShortened(Intervention):
     @property
     def _goes_on(self) -> bool:
         """Whether another start is to go on from what is kept: its user says so, or the script has looked for a checkpoint."""
-        return bool(self.values.get("looks", True)) or any(path.endswith(_SUFFIXES) for path in self.aside.asked)
+        looks = bool(self.values.get("looks", True)) or bool(self.aside.listed)
+        return looks or any(path.endswith(_SUFFIXES) for path in self.aside.asked)
 
     def _end(self, data: Any) -> None:
         self.ended = True

@@ -131,20 +131,41 @@ while step < 1000:
     step += 1
     if step % 20 == 0:
         best = min(best, loss.item())
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "best": best}, file)
+        kept = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "best": best}
+        torch.save(kept | {}, file)
 """
 
 
+LISTED = (
+    (
+        "if os.path.isfile(file):\n    state = torch.load(file)",
+        "for file in sorted(FOUND)[-1:]:\n    state = torch.load(file)",
+    ),
+    (" | {}, file)", ' | {}, f"ckpt/last-{step}.pt")'),
+    ("import os, torch", "import glob, os, pathlib, torch\nos.makedirs('ckpt', exist_ok=True)"),
+)
+"""The same script, which names its checkpoints by their steps and looks for the last of them."""
+
+
 @pytest.mark.parametrize(
-    ("forgotten", "found"),
+    ("forgotten", "found", "by"),
     [
-        ("nothing", set()),
-        ("best", {("state not restored", "doubtful")}),
-        ("moments", {("optimizer's state not restored", "failed")}),
+        ("nothing", set(), None),
+        ("best", {("state not restored", "doubtful")}, None),
+        ("moments", {("optimizer's state not restored", "failed")}, None),
+        ("best", {("state not restored", "doubtful")}, "glob.glob('ckpt/last-*.pt')"),
+        ("nothing", set(), "map(str, pathlib.Path('ckpt').glob('*.pt'))"),
+        ("moments", {("optimizer's state not restored", "failed")}, "['ckpt/' + name for name in os.listdir('ckpt')]"),
     ],
 )
-def test_a_start_without_a_loader_goes_on_to_its_first_checkpoint_and_the_next_from_there(tmp_path, forgotten, found):
-    (tmp_path / "train.py").write_text(WITHOUT_LOADER.replace("FORGOTTEN", forgotten))
+def test_a_start_without_a_loader_goes_on_to_its_first_checkpoint_and_the_next_from_there(
+    tmp_path, forgotten, found, by
+):
+    script = WITHOUT_LOADER.replace("FORGOTTEN", forgotten)
+    for old, new in LISTED if by else ():
+        assert old in script
+        script = script.replace(old, new.replace("FOUND", str(by)))
+    (tmp_path / "train.py").write_text(script)
     kept = tmp_path / "kept"
     start(tmp_path, "again", 14, "epoch-shortened", 6, until=",saved", keep=str(kept), looks=False, hidden=[])
     with Trace(tmp_path / "again") as trace:
