@@ -24,7 +24,7 @@ endef
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
-	@echo "make quick   lint, types, layers, and the tests that take less than a fifth of a second each"
+	@echo "make quick   lint, types, layers, and the tests that take less than a tenth of a second each"
 	@echo "make suite   all tests: every fault script, every odd healthy run, every variant (\`make test\` runs a slice of these)"
 	@echo "make gpu     what only a CUDA device can show, in one table, in less than eight minutes"
 	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"

@@ -505,6 +505,7 @@ SENTENCES: dict[str, _Words] = {
     "no-language-model": lambda _: say("not tried: the targets are not the input's next tokens"),
     "no-outputs-by-token": lambda _: say("not tried: the output has no dimension of tokens"),
     "target-unknown": lambda _: say("not tried: no loss function of torch was given a target"),
+    "outputs-alike": lambda _: say("not tried: the model gives all samples the same"),
     "targets-all-equal": lambda _: say("not tried: all targets of the batch are equal"),
     "other-model": lambda _: say("not tried: what enters the first model does not reach the output of the last"),
     "several-optimizers": lambda v: say("not tried: {optimizers} optimizers train against each other", **v),

@@ -215,7 +215,7 @@ def test_a_head_of_zeros_is_no_ignored_input_and_hides_none(used):
     before = [p.clone() for p in model.parameters()]
     made = bench(model)
     assert probes.samples_alone(made).code == ("sample-alone" if used else "sample-ignored")
-    assert probes.target_counts(made).code == ("target-counts" if used else "target-ignored")
+    assert probes.target_counts(made).code == ("target-counts" if used else "outputs-alike")
     assert probes.input_counts(made).code == ("input-counts" if used else "input-ignored")
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
@@ -229,6 +229,22 @@ def test_what_is_no_language_model_is_not_tried_for_the_future():
 )
 def test_a_loss_that_does_not_look_at_the_target_is_found(loss, code):
     assert probes.target_counts(bench(mlp(), loss=loss)).code == code
+
+
+def test_a_model_that_gives_all_samples_the_same_in_evaluation_mode_hides_no_target():
+    class Collapsed(nn.Module):
+        """As a deep model with batch normalisation is at its start."""
+
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.head(x if self.training else 1e-9 * x)
+
+    assert probes.target_counts(bench(Collapsed())).code == "target-counts"
+    ignoring = bench(Collapsed(), loss=lambda m, b: m(b[0]).square().mean())
+    assert probes.target_counts(ignoring).code == "target-ignored"
 
 
 def test_a_loss_that_does_not_look_at_the_input_is_found():

@@ -46,7 +46,8 @@ SELECT s.rank, s.step, s.module, s.value, 'forward' AS phase, s.first ->> '$.pla
     s.first ->> '$.text' AS text, s.first ->> '$.target' AS target, s.first ->> '$.called' AS called,
     s.first ->> '$.meant' AS meant,
     s.first ->> '$.reason' AS reason_,
-    CASE WHEN reason_ IN ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten')
+    CASE WHEN reason_ IN
+            ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten')
         THEN reason_ ELSE 'computed' END AS what_,
     s.value - 1 AS others, if(others > 0, 'others', 'alone') AS more,
     CASE WHEN what_ = 'unread' THEN 'use'
