@@ -1,6 +1,6 @@
 """Mistakes from public reports that a preflight is to find before a night, each with its fix, which is to be let go.
 
-`before_a_night/` holds the scripts of four sets as they were frozen before anything was run on them. `truth.toml` beside them
+`before_a_night/` holds the scripts of sets as they were frozen before anything was run on them. `truth.toml` beside them
 gives a table to each: `report`, its address · `looked_at`, the area of the checks that its author had in mind · `missed`, where a
 preflight lets it go · `doubted`, where it does not let its fix go. docs/public-reports.md has the figures.
 """

@@ -75,6 +75,7 @@ def test_what_the_script_holds_is_looked_at_where_its_passes_begin(tmp_path):
             for _ in DataLoader(data, batch_size=2):
                 step += 1
             average.mean = average.mean + 1 + epoch
+            torch.save({}, tmp_path / "last.pt")
     with intervened("rehearsed-checkpoints", kept=str(kept)):
         next(iter(DataLoader(data)))
     means = {m: read_state(kept, m)["average.mean"].mean for m in ("first", "then", "now")}
