@@ -145,7 +145,9 @@ def _never_ends(known: dict[str, int], rows: list[list[int]], ignored: set[int])
         yield result(_NAME, "doubtful", "end-ignored", number=end, same=end == pad)
         return
     padded = [row for row in rows if pad is not None and pad != end and row and row[-1] == pad and row[0] == start]
-    if len(padded) > 1 and pad in ignored and not any(end in row for row in rows):
+    labelled = [row for row in rows if row and row[-1] in ignored and not ignored.issuperset(row)]
+    uncounted = pad in ignored or len(labelled) >= len(padded)  # padding by its own number, or by that of its labels
+    if len(padded) > 1 and uncounted and not any(end in row for row in rows):
         yield result(_NAME, "doubtful", "end-missing", number=end, rows=len(padded))
 
 

@@ -16,6 +16,7 @@ from .preflight_epoch import epoch_end
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
 from .preflight_frozen import frozen_as_drawn
 from .preflight_goes_on import Saved, looked_for, saved_at, went_on
+from .preflight_rates import decays_by_hand
 from .preflight_resume import resumed, state_kept
 from .preflight_schedules import never_stepped
 from .probe_words import probe_sentence
@@ -229,9 +230,7 @@ def preflight(
         if second is not None:
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
             checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
-        checks += [Check(*c) for c in frozen_as_drawn(trace)]
-        checks += [Check(*c) for c in [*rate_in_use(trace), *never_stepped(trace, script, again)]]
-        checks += [Check(*c) for c in cost(trace, total_steps, _length(report), again)]
+        checks += [Check(*c) for c in _of_the_run(trace, script, again, report, total_steps)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
         resuming = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
@@ -245,6 +244,14 @@ def preflight(
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+def _of_the_run(trace: Trace, script: Script, again: Path, report: ProbeReport, total_steps: int | None) -> list[Fact]:
+    """What the recorded steps say of the whole run."""
+    read = _length(report)
+    length = total_steps or (read.values.get("steps") if read is not None else None)
+    facts = [*frozen_as_drawn(trace), *decays_by_hand(trace, length), *rate_in_use(trace)]
+    return [*facts, *never_stepped(trace, script, again), *cost(trace, total_steps, read, again)]
 
 
 def _known(trace: Trace, total_steps: int | None, tokenizer: Path | None) -> dict[str, Any]:
