@@ -35,8 +35,8 @@ def decays_by_hand(trace: Trace, total_steps: int | None) -> list[Fact]:
     if gone >= _HALF * total_steps:
         return []
     words = say(
-        "The script lowers the learning rate at each step, by the factor {factor}: after {gone} of {steps} steps it is a thousandth"
-        " of what it was, and most of the run trains nothing. Is its length that of another run?",
+        "The script lowers the learning rate at each step, by the factor {factor}: after {gone} of {steps} steps it is a"
+        " thousandth of what it was, and most of the run trains nothing. Is its length that of another run?",
         factor=number(math.exp(usual), 4),
         gone=number(gone),
         steps=number(total_steps),
