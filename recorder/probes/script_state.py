@@ -19,7 +19,11 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from ...schemas.files.rehearsed import StateValue
 from ..script.frames import is_users
 
-_BEST = re.compile(r"(^|_)best(_|$)|^best|patience|bad_epochs", re.IGNORECASE)
+_BEST = re.compile(
+    r"(^|_)best(_|$)|^best|patience|bad_epochs"
+    r"|^(max|min)_\w*(acc|loss|score|metric|error|f1|auc|map|iou|dice|ppl|perplexity|bleu|rouge|wer|cer|psnr|ssim)",
+    re.IGNORECASE,
+)
 _KEEPS_STATE = re.compile(
     r"ema|average|normali[sz]|running|standardi[sz]|scal|sched|anneal|warm|queue|bank|memory|buffer", re.IGNORECASE
 )
@@ -52,7 +56,7 @@ def script_state() -> dict[str, StateValue]:
 
 
 def _look(name: str, value: Any, found: dict[str, StateValue]) -> None:
-    if _is_number(value):
+    if _is_number(value) or value is None:
         if _BEST.search(name):
             found.setdefault(name, _number(value))
         return
@@ -66,7 +70,7 @@ def _look(name: str, value: Any, found: dict[str, StateValue]) -> None:
         if key in tensors:
             for state in _tensor(inner):
                 found.setdefault(f"{owner}.{key}", state)
-        elif _is_number(inner) and (counts or _BEST.search(key)):
+        elif (_is_number(inner) and (counts or _BEST.search(key))) or (inner is None and _BEST.search(key)):
             found.setdefault(f"{owner}.{key}", _number(inner))
         elif isinstance(inner, dict) and (counts or _BEST.search(key)):
             for inside, held in list(inner.items())[:16]:
@@ -92,6 +96,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _number(value: Any) -> StateValue:
+    """``None`` stands for itself: it is what a best value often is before the first evaluation."""
+    if value is None:
+        return StateValue(digest="None", mean=None)
     number = float(value)
     return StateValue(digest=repr(number), mean=number if math.isfinite(number) else None)
 

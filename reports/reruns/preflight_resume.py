@@ -90,6 +90,8 @@ def state_kept(rehearsed: Path) -> list[Fact]:
 
 
 def _shown(value: StateValue) -> str:
+    if value.digest == "None":
+        return "None"
     mean = say("not finite") if value.mean is None else number(value.mean, 4)
     return mean if value.size == 1 else say("{mean} in the mean of {count} elements", mean=mean, count=value.size)
 

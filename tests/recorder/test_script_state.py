@@ -73,5 +73,16 @@ def test_a_best_value_that_begins_anew_at_infinity_is_told(tmp_path):
     assert words.startswith("best_loss begins anew: it is not finite after loading, and was 0.25 where")
 
 
+@pytest.mark.parametrize("nothing", [None, 0.0])
+def test_a_highest_value_that_begins_anew_is_told(tmp_path, nothing):
+    for moment, max_accuracy in (("first", nothing), ("then", 71.5), ("now", nothing)):
+        write_state(tmp_path, moment, script_state())
+        assert max_accuracy is nothing or max_accuracy > 0
+    ((_, _, _, words),) = state_kept(tmp_path)
+    assert words.startswith(
+        f"max_accuracy begins anew: it is {'None' if nothing is None else 0} after loading, and was 71.5"
+    )
+
+
 def test_a_rehearsal_that_wrote_no_state_says_nothing(tmp_path):
     assert state_kept(tmp_path) == []
