@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 from torch import nn
 
@@ -46,3 +47,38 @@ def test_points_at_which_a_module_is_differentiated_are_not(train):
         return (slope - scale.mean()).square().mean() + model(points).square().mean()
 
     assert told(train(model, residual, steps=12, optimizer=optimizer)) == []
+
+
+class Started(nn.Module):
+    """Adds a start value that is learnt, if it is held."""
+
+    def __init__(self, start: torch.Tensor) -> None:
+        super().__init__()
+        self.start, self.body = start, nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.body(x + self.start)
+
+
+@pytest.mark.parametrize(
+    ("start", "found"),
+    [
+        (torch.zeros(1, 4, requires_grad=True), ["start"]),
+        (nn.Parameter(torch.zeros(1, 4)), []),
+        (torch.zeros(1, 4), []),
+    ],
+    ids=["plain", "parameter", "constant"],
+)
+def test_an_attribute_of_a_module_that_is_no_parameter_is_told(train, start, found):
+    model = Started(start)
+    done = train(model, lambda _: model(torch.randn(16, 4)).square().mean(), steps=12)
+
+    assert [e["detail"]["attribute"] for e in done.events("leaf-attribute")] == found
+
+
+def test_an_attribute_that_an_optimizer_was_given_by_hand_is_not(train):
+    model = Started(torch.zeros(1, 4, requires_grad=True))
+    optimizer = torch.optim.SGD([*model.parameters(), model.start], 0.01)
+    done = train(model, lambda _: model(torch.randn(16, 4)).square().mean(), steps=12, optimizer=optimizer)
+
+    assert done.events("leaf-attribute") == []

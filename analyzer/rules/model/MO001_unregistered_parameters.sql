@@ -10,6 +10,7 @@ seeks = [
     [
         "tensors: registered = false AND optimizer_id IS NULL AND requires_grad",
         "events: event = 'parameter-wrapped'",
+        "events: event = 'leaf-attribute'",
     ],
 ]
 explains = ["parameters-not-in-optimizer", "nothing-learnt", "graph-retained-across-steps"]
@@ -19,13 +20,15 @@ named = "{module}"
 [say.what_]
 in_a_container = "keeps {value} parameters ({names}) in a Python list or dict, or in an object that is no module"
 wrapped = "keeps {value} tensors ({attributes:names}) that an operation made of a Parameter ({operations}), and not the Parameter itself"
+plain = "keeps {value} tensors ({attributes:names}) that ask for a gradient and stand in the loss, and that are no Parameters"
 [say.remedy_]
+wrap = "Make it a Parameter: self.{first} = nn.Parameter(value)."
 container = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList). Derive a layer's class from nn.Module."
 parameter_last = "Make the Parameter last: self.{first} = nn.Parameter(value), without an operation on it. Move the whole model with model.to(device)."
 [needs]
 tables = ["modules"]
 [doc]
-what = "Parameters that a module of the model holds in a plain Python container. Or an object that is no module holds them and gradients reach them. Or a tensor attribute that was computed from a Parameter, as by nn.Parameter(w).cuda(), while no module holds that Parameter."
+what = "Parameters that a module of the model holds in a plain Python container. Or an object that is no module holds them and gradients reach them. Or a tensor attribute that was computed from a Parameter, as by nn.Parameter(w).cuda(), while no module holds that Parameter. Or a tensor attribute with requires_grad=True that is no Parameter, while it is in the graph of the losses, no optimizer holds it, and its values stay."
 why = "They are used in the forward pass but belong to nobody: never updated, moved or saved."
 not_this = "ModuleList and ParameterList; parameters that are registered elsewhere in the model; ones that an optimizer was given by hand. Tensors that are computed from registered parameters, as by weight norm."
 source = "The model's own attributes, and the autograd graph behind them."
@@ -54,6 +57,14 @@ SELECT e.rank, min(e.step) AS step, m.module, m.model, count(*) AS value,
     'parameter_last' AS remedy_
 FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'parameter-wrapped'
+GROUP BY e.rank, m.module, m.model
+-- detector: plain
+SELECT e.rank, min((e.detail ->> '$.first')::BIGINT) AS step, m.module, m.model, count(*) AS value,
+    min(e.detail ->> '$.attribute') AS first,
+    list(e.detail ->> '$.attribute' ORDER BY e.detail ->> '$.attribute') AS attributes,
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS holder_, 'plain' AS what_, 'wrap' AS remedy_
+FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'leaf-attribute'
 GROUP BY e.rank, m.module, m.model
 -- together
 ORDER BY rank, module, what_
