@@ -40,7 +40,7 @@ value = 0.5
 doc = "Share of the training samples up to which such a set is a part of them."
 source = "convention: of this project, more than half is the training set, rather than a part of it"
 [params.common]
-value = 0.1
+value = 0.5
 doc = "Share of the evaluated samples below which it is a warning. It applies where samples are as often equal within the training set."
 source = "convention: of this project, as often as the data repeat themselves is no split that failed"
 [params.content]

@@ -19,18 +19,26 @@ tables = ["events"]
 [doc]
 what = "The result of a view or reshape in the forward has an axis of the input in another place. Examples are a sequence with the heads of attention before it and joined heads that were not moved back. Another is channels and time exchanged. The view is found in the autograd graph. Axes are followed from the operators that make them. So a view that splits or joins is told apart from one that mixes."
 why = "Values of different time steps, channels or samples get into one row; the model trains on, worse than it could."
-not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups). Frames that are stacked, relative shifts of padded tensors. Axes of which it is not known how they were made."
+not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups). Frames that are stacked, relative shifts of padded tensors. Axes of which it is not known how they were made. A warning where as many channels as samples change places with samples times frames: the frames may join the channels."
 source = "Arithmetic of views: elements keep their order in memory."
 */
-WITH found AS (
+WITH views AS (
     SELECT e.rank, e.step, m.module, m.class_name, (e.detail ->> '$.moved')::BIGINT AS value,
         (e.detail ->> '$.views')::INT AS views,
+        CAST(json_extract(e.detail, '$.given') AS BIGINT[]) AS shape_before,
+        CAST(json_extract(e.detail, '$.made') AS BIGINT[]) AS shape_after,
         replace(json_extract(e.detail, '$.given')::VARCHAR, ',', ', ') AS given,
         replace(json_extract(e.detail, '$.made')::VARCHAR, ',', ', ') AS made
     FROM events e LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
     WHERE e.event = 'axes-mixed'
+), found AS (
+    -- samples times frames by as many channels as there are samples: frames that join the channels look so
+    SELECT *, shape_before[1] > shape_before[2] AND shape_before[1] % shape_before[2] = 0
+        AND shape_after[1] = shape_before[2] AND shape_after[2] = shape_before[1] AS either
+    FROM views
 )
 SELECT rank, step, module, class_name, value, given, made, views,
+    CASE WHEN either THEN 'warning' ELSE 'error' END AS severity,
     CASE WHEN module IS NULL THEN 'outside' WHEN module = '' THEN 'root' ELSE 'module' END AS place_,
     CASE WHEN views > 1 THEN 'views' END AS again_
 FROM found
