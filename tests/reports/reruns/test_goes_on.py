@@ -151,10 +151,10 @@ LISTED = (
     ("forgotten", "found", "by"),
     [
         ("nothing", set(), None),
-        ("best", {("state not restored", "doubtful")}, None),
-        ("moments", {("optimizer's state not restored", "failed")}, None),
+        pytest.param("best", {("state not restored", "doubtful")}, None, marks=pytest.mark.suite),
+        pytest.param("moments", {("optimizer's state not restored", "failed")}, None, marks=pytest.mark.suite),
         ("best", {("state not restored", "doubtful")}, "glob.glob('ckpt/last-*.pt')"),
-        ("nothing", set(), "map(str, pathlib.Path('ckpt').glob('*.pt'))"),
+        pytest.param("nothing", set(), "map(str, pathlib.Path('ckpt').glob('*.pt'))", marks=pytest.mark.suite),
         ("moments", {("optimizer's state not restored", "failed")}, "['ckpt/' + name for name in os.listdir('ckpt')]"),
     ],
 )
