@@ -94,10 +94,6 @@ def _lows(rates: list[float]) -> tuple[list[tuple[int, int]], int | None]:
     return lows, half
 
 
-_OF_A_DECAY = {"StepLR", "ExponentialLR"}
-"""Schedulers that are made to lower the rate, by a factor of theirs."""
-
-
 def at_its_floor(found: ProbeResult, rates: list[float]) -> ProbeResult:
     """A schedule that has come to its lowest rate early, and stays there for most of the run: it is made for a shorter one."""
     floor, top = rates[-1], max(rates)
@@ -119,14 +115,12 @@ def vanishes(found: ProbeResult, rates: list[float]) -> ProbeResult:
 
 
 def stands_still(found: ProbeResult, scheduler: Any, rates: list[float]) -> ProbeResult:
-    """A schedule of steps or of a decay that never changes the rate in the run: its period is longer, or no whole number."""
-    gamma = getattr(scheduler, "gamma", None)
-    if type(scheduler).__name__ not in _OF_A_DECAY or gamma in {None, 1} or len(rates) < _LEAST:
+    """A StepLR that never changes the rate in the run: its period is longer, or no whole number."""
+    if type(scheduler).__name__ != "StepLR" or scheduler.gamma == 1 or len(rates) < _LEAST or max(rates) != min(rates):
         return found
-    if max(rates) != min(rates):
-        return found
-    period = getattr(scheduler, "step_size", None)
-    return result(found.probe, "doubtful", "schedule-stands-still", found.curve, **found.values, period=period)
+    return result(
+        found.probe, "doubtful", "schedule-stands-still", found.curve, **found.values, period=scheduler.step_size
+    )
 
 
 def only_rises(found: ProbeResult, rates: list[float]) -> ProbeResult:
