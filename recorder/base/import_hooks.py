@@ -9,6 +9,7 @@ Works by itself and in old interpreters: inject/sitecustomize.py loads it where 
 
 from __future__ import annotations
 
+import gc
 import sys
 from _thread import get_ident  # threading itself is not to be loaded before the script does it: gevent minds
 from collections.abc import Callable, Sequence
@@ -107,12 +108,17 @@ def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
         return spec
 
     def exec_module(module: ModuleType) -> None:
+        collects = gc.isenabled()
+        gc.disable()  # a tenth of what the import of torch takes is a search for garbage, of which it leaves none
         try:
             execute(module)
         except Exception as e:
             if module.__name__ in _failures:
                 _failures[module.__name__](e)
             raise
+        finally:
+            if collects:
+                gc.enable()
         _run_actions(module.__name__)
 
     # Python leaves frames of this file out of the traceback of a failed import: the user sees none of ours

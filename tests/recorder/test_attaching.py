@@ -1,5 +1,6 @@
 """Every training is recorded, however its script reaches torch; where that cannot be, a line says why."""
 
+import gc
 import sys
 import venv
 import zipfile
@@ -208,6 +209,22 @@ def module(tmp_path, monkeypatch):
     yield "reached_module"
     sys.modules.pop("reached_module", None)
     import_hooks._actions.pop("reached_module", None)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_an_import_collects_no_garbage_and_leaves_the_collector_as_the_script_has_it(module, tmp_path, collects):
+    during = []
+    sys.during = during
+    (tmp_path / "reached_module.py").write_text("import gc, sys\nsys.during.append(gc.isenabled())\n")
+    import_hooks.after_import(module, lambda: during.append(gc.isenabled()))
+    (gc.enable if collects else gc.disable)()
+    try:
+        __import__(module)
+        assert during == [False, collects]
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+        del sys.during
 
 
 def test_finders_that_ask_each_other_come_to_an_end(module, monkeypatch):

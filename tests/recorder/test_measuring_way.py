@@ -36,7 +36,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the recording half of the package, whose library a test may break."""
     folder = tmp_path_factory.mktemp("copied")
     for room in ("recorder", "schemas"):
-        shutil.copytree(PACKAGE / room, folder / "firstfault" / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGE / room, folder / "firstfault" / room)  # with its compiled modules, which stay valid
     for path in PACKAGE.glob("*.py"):
         if path.name != "setup.py":
             shutil.copy(path, folder / "firstfault")

@@ -45,7 +45,10 @@ def test_a_status_without_an_exception_is_called_systemexit(bench):
     assert "3" in exit_.exception.message
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT])
+OTHER_SIGNALS = [pytest.param(s, marks=pytest.mark.suite) for s in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, *OTHER_SIGNALS])
 def test_a_signal_to_the_supervisor_reaches_the_script_once(bench, number, wait_for):
     bench.write(f"""
         import pathlib, signal, sys, time

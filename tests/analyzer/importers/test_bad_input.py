@@ -153,7 +153,7 @@ HEADS = {
 """How large files begin of which nothing but zeros follows."""
 
 
-@pytest.mark.parametrize("size", [100_000_000, pytest.param(400_000_000, marks=pytest.mark.suite)])
+@pytest.mark.parametrize("size", [30_000_000, pytest.param(400_000_000, marks=pytest.mark.suite)])
 @pytest.mark.parametrize("name", HEADS)
 def test_a_file_of_which_the_most_is_zeros_gives_what_is_whole_or_one_line(tmp_path, name, size):
     path = tmp_path / name

@@ -146,7 +146,7 @@ def test_keys_slider_and_play_button_move_through_the_steps(open_page, broken_ru
     assert opened.said == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.suite)])
 def test_figures_in_cells_of_every_state_have_enough_contrast(
     open_page, broken_run, make_verdict, luminance, tmp_path, scheme
 ):
