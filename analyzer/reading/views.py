@@ -250,9 +250,11 @@ def asks_for_shared(query: str) -> bool:
     return bool(words_of(query) & _shared_names()) or asks_what_there_is(query)
 
 
+@lru_cache(maxsize=1024)
 def asks_what_there_is(query: str) -> bool:
     """Whether a query may list tables or views."""
-    return any(word.startswith(_CATALOGUE) for word in words_of(query))
+    lists = any(word.startswith(_CATALOGUE) for word in words_of(query))
+    return lists or _LISTING.search(_REMARK.sub(" ", query.lower())) is not None
 
 
 @cache
@@ -312,8 +314,13 @@ def _statements() -> list[str]:
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
 _NAME = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)", re.MULTILINE)
-_CATALOGUE = ("show", "desc", "summarize", "pragma", "export", "duckdb_", "information_schema", "pg_catalog", "sqlite_")
-"""How words begin that ask DuckDB what there is."""
+_CATALOGUE = ("duckdb_", "information_schema", "pg_catalog", "sqlite_")
+"""How names begin that tell what there is, wherever they stand."""
+
+_LISTING = re.compile(r"(?:^|[;(])\s*(?:show|desc|describe|summarize|pragma|export)\b")
+"""Statements that tell it. In the midst of another the same words order its rows, or are somebody's."""
+
+_REMARK = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 _VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
 _TABLE_NAME = re.compile(r"CREATE TABLE (\w+)")

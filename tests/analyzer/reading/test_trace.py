@@ -75,12 +75,31 @@ def test_an_empty_run_opens_with_every_table_empty(write_run: Any) -> None:
         "SELECT count(finite(loss)) AS n FROM steps",
         "SELECT count(*) - count(*) AS n FROM duckdb_views() WHERE view_name = 'losses' HAVING count(*) = 1",
         "SELECT 0 AS n FROM (SHOW TABLES) WHERE name = 'losses'",
+        "/* what there is */ FROM (DESCRIBE) SELECT 0 AS n WHERE name = 'losses'",
+        "SELECT 0 AS n FROM -- all\n( -- of them\nSHOW ALL TABLES) WHERE name = 'losses'",
     ],
 )
 def test_shared_views_and_macros_are_there_for_the_first_query_that_wants_one(write_run: Any, query: str) -> None:
     with Trace(write_run()) as trace:
         assert trace.rows("SELECT step FROM steps") == []
         assert trace.rows(query) == [{"n": 0}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM losses ORDER BY step DESC",
+        "SELECT step AS shown, loss AS described FROM losses -- (show them)\nORDER BY step DESC LIMIT 1",
+        "SELECT 'summarize' AS show FROM losses",
+    ],
+)
+def test_words_that_list_what_there_is_elsewhere_create_no_other_view(write_run: Any, query: str) -> None:
+    with Trace(write_run()) as trace:
+        trace.rows(query)
+        created = set(SHARED) - set(trace._views._unviewed)
+    with Trace(write_run()) as trace:
+        trace.rows("FROM losses")
+        assert created == set(SHARED) - set(trace._views._unviewed)
 
 
 def test_each_shared_view_is_created_with_no_others_than_those_it_reads(write_run: Any) -> None:
