@@ -50,6 +50,9 @@ def _try_out(plan: Path) -> None:
 def _attach(run: Path) -> None:
     if _attached is None:
         attach(run)
+        from .memory.loaded_objects import leave_alone  # noqa: PLC0415 — imports torch, as above
+
+        leave_alone(sys._getframe(1))
 
 
 def _import_failed(run: Path, error: Exception) -> None:

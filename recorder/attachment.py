@@ -49,6 +49,7 @@ from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
 from .watches.end_after import EndAfter
 from .watches.evals_before_training import EarlyEvals
+from .watches.evaluated_losses import EvaluatedLosses
 from .watches.gradients_astray import GradientsAstrayWatch
 from .watches.graph_edges import GraphEdgesWatch
 from .watches.hook_counts import HookCounts
@@ -62,6 +63,7 @@ from .watches.measuring_way import MeasuringWay
 from .watches.misread_options import OptionWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
+from .watches.one_way_losses import OneWayLosses
 from .watches.open_files import OpenFiles
 from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
@@ -159,6 +161,7 @@ class Attachment:
             CopyWatch(session),
             LossTermsWatch(session, optimizers),
             LossDirection(session, data),
+            OneWayLosses(session, optimizers),
             TargetLookupsWatch(session),
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
@@ -185,6 +188,7 @@ class Attachment:
             StaleWeights(session),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
+            EvaluatedLosses(session),
             RandomEvaluations(session),
             HostReads(session, self.forward),
             ThreadWatch(session),

@@ -13,6 +13,7 @@ import torch
 from torch import is_grad_enabled, nn
 from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
+from torch.nn.modules.loss import _Loss
 
 from ...schemas import Phase
 from ..autograd.compiled_graphs import CompiledGraphs
@@ -203,8 +204,8 @@ class ForwardWatch(Part):
                     module_id=entry.id,
                 )
         if entry is None:
-            if signals.call.listeners and not self.stack and session.started and torch.is_grad_enabled():
-                signals.call.emit(module, args, keyword_arguments(), None)
+            if not self.stack and session.started:
+                self._unheld_call(module, args)
             return
         outermost = not self.stack
         if outermost and torch.is_grad_enabled() and not position.in_backward:
@@ -305,6 +306,15 @@ class ForwardWatch(Part):
                 session.rows.flush_evaluation()
         else:
             session.position.leave_breadcrumb(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    def _unheld_call(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """The script calls a module without weights itself."""
+        signals = self.session.signals
+        if not torch.is_grad_enabled():
+            if isinstance(module, _Loss):
+                signals.evaluated_loss.emit(module, args)
+        elif signals.call.listeners:
+            signals.call.emit(module, args, keyword_arguments(), None)
 
     def _evaluation_due(self) -> bool:
         """Count a forward without gradients; whether it is measured."""

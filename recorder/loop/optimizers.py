@@ -194,6 +194,8 @@ class OptimizerWatch(Part):
         """The next steps are not watched."""
         self._just_closed = None
         self._called = self._cleared = False
+        for held in self._held:  # whoever clears gradients meanwhile is not seen
+            held.carried, held.carried_parts, held.zeroed, held.looked = None, {}, False, -1
 
     def was_unwatched(self, optimizers: Iterable[torch.optim.Optimizer], count: int) -> None:
         """These have made ``count`` steps that were not watched."""

@@ -306,10 +306,14 @@ class UnwatchedSteps(Part):
 
     def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
         if optimizer is not self._only:
+            again = id(optimizer) in self._stepped
             self._stepped.add(id(optimizer))
-            if len(self._stepped) < len(self._expected):
+            if again:
+                self._stepped = {id(optimizer)}  # the iteration before was over without the others
+            elif len(self._stepped) < len(self._expected):
                 return
-            self._stepped.clear()
+            else:
+                self._stepped.clear()
         self._to_row = to_row = self._to_row - 1
         if to_row > 0:
             self.session.position.count_step()

@@ -84,15 +84,31 @@ def look(step: int, tensor_classes: set[type]) -> tuple[Look, list[Any], list[Te
     ]  # a tenth of all: one pass over everything, not one for each question
     containers = [o for o in objects if type(o) in KINDS]
     containers += _untracked([o for o in objects if type(o) in script])
+    containers += _set_aside(containers)
     lengths = {id(o): n for o in containers if (n := len(o)) >= _SHORTEST}
     return Look(step, lengths, dict(classes)), containers, [o for o in objects if type(o) in tensor_classes]
+
+
+def _set_aside(found: list[Any]) -> list[Any]:
+    """Global variables of the script that are older than its import of torch: the garbage collector leaves them alone
+    (loaded_objects.py)."""
+    if not gc.get_freeze_count():
+        return []
+    known = {id(o) for o in found}
+    return [o for o in gc.get_referents(*_globals_of_users()) if type(o) in KINDS and id(o) not in known]
+
+
+def _globals_of_users() -> list[dict[str, Any]]:
+    """Of the script and its own modules. At its end Python has taken the script's file out of its module."""
+    main = sys.modules.get("__main__")
+    modules = [m for m in list(sys.modules.values()) if type(m) is ModuleType]
+    return [vars(m) for m in modules if m is main or is_users(_file(m))]
 
 
 def _untracked(owners: list[Any]) -> list[Any]:
     """Dictionaries that hold nothing but numbers, texts and arrays: the garbage collector leaves them alone, but not what they
     are an attribute, a global variable or an element of."""
-    modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType and is_users(_file(m))]
-    first = local_values() + gc.get_referents(*modules, *owners)
+    first = local_values() + gc.get_referents(*_globals_of_users(), *owners)
     more = gc.get_referents(*[o for o in first if type(o) in KINDS][:_MOST_DICTIONARIES])
     return list({id(o): o for o in (*first, *more) if type(o) is dict and not gc.is_tracked(o)}.values())
 

@@ -1,7 +1,7 @@
 """Growth of memory, and who owns it: looked for only once something grows.
 
 Two signs are watched at every step, a few comparisons each: memory of the process (or of the device) that rises through a
-window of 12, 24 or 48 steps, and graphs or outputs of earlier steps that gather. At a sign the watch looks at all containers and
+window of 12 to 192 steps, and graphs or outputs of earlier steps that gather. At a sign the watch looks at all containers and
 tensors, and again four steps later; what became longer in between is named: by whom it is held, which line adds to it, since
 when. It is followed at ever longer distances as long as it grows. A run in which nothing grows pays for no look.
 """
@@ -33,7 +33,7 @@ from .tensor_census import tensor_classes
 _FIRST = 4
 """Steps at the start in which allocators fill."""
 
-_WINDOWS = (12, 24, 48)
+_WINDOWS = (12, 24, 48, 96, 192)
 _RISE = 12 * 2**20
 """Bytes that memory must have risen over a window: a steady rise of less is told by a longer one."""
 

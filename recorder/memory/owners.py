@@ -77,7 +77,7 @@ def holders_of(
         held = [link.held for link in links]
         mine = {id(held), id(links), id(targets), id(found), *(id(link) for link in links)} | aside_ids
         outer: list[_Link] = []
-        for holder in gc.get_referrers(*held):
+        for holder in _referrers(held):
             if id(holder) in mine or isinstance(holder, FrameType | _Link) or type(holder) is GeneratorType:
                 continue
             held_here = {id(o) for o in gc.get_referents(holder)}
@@ -92,6 +92,16 @@ def holders_of(
         seen |= {id(link.held) for link in outer}
         links = outer
     return [h or _local(frames, kind, numbers=n) for h, kind, n in zip(found, kinds, numbers, strict=True)]
+
+
+def _referrers(held: list[Any]) -> list[Any]:
+    """What holds any of these: also global variables of modules that the garbage collector leaves alone (loaded_objects.py)."""
+    found = gc.get_referrers(*held)
+    if gc.get_freeze_count():
+        known, wanted = {id(o) for o in found}, {id(o) for o in held}
+        modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType]
+        found += [d for d in modules if id(d) not in known and not wanted.isdisjoint(map(id, list(d.values())))]
+    return found
 
 
 def script_frames(frame: FrameType | None) -> list[FrameType]:

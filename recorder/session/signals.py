@@ -84,6 +84,8 @@ class Signals:
         """Models may have been found by their parameters, without a call of theirs."""
         self.call: Signal[[nn.Module, tuple[Any, ...], dict[str, Any], ModuleEntry | None]] = Signal(guard)
         """The script's own code calls a model, or a module without weights (None), with gradients on."""
+        self.evaluated_loss: Signal[[nn.Module, tuple[Any, ...]]] = Signal(guard)
+        """The script's own code calls a loss module of torch with gradients off."""
         self.output: Signal[[ModuleEntry, Any, bool]] = Signal(guard)
         """An outermost module call has returned this, with gradients on or off; also while nothing trains yet."""
         self.activation: HotSignal[[ModuleEntry, int, Tensor]] = HotSignal(guard)

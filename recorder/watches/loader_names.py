@@ -1,6 +1,7 @@
 """What a script calls its loaders: which of them it goes through as its validation set.
 
-The source says it where a pass begins, or where the function that makes the pass is called. No variable is read.
+The source says it where a pass begins, or where the function that makes the pass is called. Of loaders that a dictionary holds
+the key says it.
 """
 
 import re
@@ -40,7 +41,7 @@ class LoaderNames(Watch):
         """Be told of each pass over a loader."""
         patches.around(DataLoader, "__iter__", after=self.guarded(self._begins))
 
-    def _begins(self, _note: Any, iterator: Any, _loader: Any) -> None:
+    def _begins(self, _note: Any, iterator: Any, loader: Any) -> None:
         place = self._loaders.place_of(iterator)
         if place is None or place[0] in self._looked or len(self._looked) >= _MOST_LOADERS:
             return
@@ -51,6 +52,8 @@ class LoaderNames(Watch):
             if frame is None:
                 return
             where, text = Place(frame.f_code, frame.f_lasti).words()
+            if not (text and _VALIDATION.search(_FUNCTION.sub("(", text))):
+                text = _key_of(loader, frame) or text
             if text and "train" in text.lower():
                 return
             if text and _VALIDATION.search(_FUNCTION.sub("(", text)):
@@ -58,3 +61,14 @@ class LoaderNames(Watch):
                 self.session.rows.event("called-validation", f"loader {place[0]} is {text}", detail=detail)
                 return
             frame = frame.f_back
+
+
+def _key_of(loader: Any, frame: FrameType) -> str | None:
+    """The key under which a dictionary among the variables of a frame holds a loader, if one does."""
+    for variables in (frame.f_locals, frame.f_globals):
+        for name, value in list(variables.items()):
+            if type(value) is dict and len(value) <= _MOST_LOADERS:
+                for key, held in list(value.items()):
+                    if held is loader and isinstance(key, str):
+                        return f"{name}[{key!r}]"
+    return None

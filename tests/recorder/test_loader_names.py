@@ -35,14 +35,21 @@ for epoch in range(2):
     {evaluate}
 """
 
+BOTH_PHASES = """
+for phase in ("val", "train", "val"):
+    for x, y in loaders[phase]:
+        model(x)
+"""
+
 
 @pytest.mark.parametrize(
     ("evaluate", "found"),
     [
-        ("print(epoch, validate('val'))", [(1, "validate('val')")]),
+        ("print(epoch, validate('val'))", [(1, "loaders['val']")]),
         ("for x, y in val_loader: model(x)", [(1, "for x, y in val_loader: model(x)")]),
         ("validate('other')", []),
         ("for x, y in test_loader: model(x)", []),
+        (BOTH_PHASES.strip().replace("\n", "\n    "), [(1, "loaders['val']")]),
     ],
 )
 def test_a_validation_loader_is_known_by_what_the_source_calls_it(

@@ -282,6 +282,26 @@ def test_two_optimizers_make_one_iteration(tmp_path, seldom):
     assert completed_steps(tmp_path / "run") == {0: 60}
 
 
+def test_gradients_that_are_cleared_in_a_step_that_goes_unwatched_are_not_said_to_be_left(tmp_path, seldom):
+    """As in a GAN, whose generator steps after every fifth step of its critic."""
+    critic, often = network()
+    generator, rarely = network(1)
+    with Recorder(tmp_path / "run"):
+        for i in range(10 * EVERY):
+            often.zero_grad()
+            (critic(torch.randn(4, 6)).mean() - critic(generator[0](torch.randn(4, 6)).detach()).mean()).backward()
+            often.step()
+            if i % 5 == 0:
+                rarely.zero_grad()
+                critic(generator[0](torch.randn(4, 6))).mean().backward()
+                rarely.step()
+    found = rows(tmp_path / "run", "SELECT optimizer_id, carried_grad_norm FROM steps WHERE step >= 64")
+    assert {optimizer_id for optimizer_id, _ in found} == {0, 1}
+    assert not any(norm for _, norm in found)
+    [(counted,)] = rows(tmp_path / "run", "SELECT max(step) + 1 FROM losses")
+    assert 9 * EVERY <= counted <= 10 * EVERY  # what begins beside another iteration may count as a part of it
+
+
 @pytest.mark.parametrize("optimizers", [1, 2])
 def test_a_scaler_that_is_switched_off_makes_no_iteration_of_its_own(tmp_path, seldom, optimizers):
     made = [network(seed) for seed in range(optimizers)]

@@ -7,15 +7,20 @@ signal = "sample_fingerprints"
 message = "{value} of {samples} evaluated samples ({percent} %) were also trained on{by_}: the evaluation measures memory."
 fix = "{remedy}; {value} samples are in both."
 seeks = [
-    "batches: phase = 'eval' AND sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2",
+    [
+        "batches: phase = 'eval' AND sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2",
+        "events: event = 'called-validation'",
+    ],
 ]
 [say.by_]
 other_rank = " by rank {other}"
 as_validation = ", and {place} goes through them as {text}"
+own_steps = ", in {steps} optimizer steps of their own ({place} goes through them as {text})"
 [say.remedy]
 own_split = "Split by sample (or by source) before anything is copied or augmented"
 other_ranks_split = "Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own"
 own_view = "Give the validation a split of its own: its data set reads the training samples. The evaluation after the training reads others"
+no_steps = "Leave backward and optimizer.step() out where the validation set is gone through, and use model.eval() and torch.no_grad() there"
 [params.share]
 value = 0.02
 doc = "Share of the evaluated samples."
@@ -87,7 +92,7 @@ source = "convention: of this project, one of five may not be seen yet"
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples."
+what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples. Or the optimizers of the training make a step on each batch of that loader too, in passes of its own."
 why = "What was seen in training is no test."
 not_this = "Samples of several fields of which fewer than half are alike in one field, and none in all (a warning). The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
@@ -430,6 +435,36 @@ WHERE p.samples >= $enough
   AND NOT EXISTS (FROM others o WHERE o.rank = p.rank AND o.loader_id IS DISTINCT FROM p.loader_id
       AND o.first_ <= (SELECT max(b.step) FROM batches b WHERE b.rank = p.rank AND b.phase <> 'eval'))
   AND p.rank NOT IN (SELECT rank FROM own_split)
+-- detector: steps_on_the_validation_set
+WITH drawn AS (
+    -- steps with the batch of one loader
+    SELECT b.rank, b.loader_id, b.step, any_value(b.epoch) AS epoch, max(b.batch_size) AS size,
+        bool_or(s.stepped) AS stepped, list_sort(list(DISTINCT s.optimizer_id)) AS optimizers
+    FROM batches b
+    JOIN steps s ON s.rank = b.rank AND s.step = b.step
+    WHERE b.phase <> 'eval' AND b.loader_id IS NOT NULL
+    GROUP BY b.rank, b.loader_id, b.step
+    QUALIFY count(*) OVER (PARTITION BY b.rank, b.step) = 1
+), loaders AS (
+    SELECT rank, loader_id, min(step) AS step, max(step) AS last_, count(DISTINCT epoch) AS passes,
+        count(*) FILTER (stepped) AS steps, count(*) AS batches, mode(optimizers) AS optimizers,
+        -- of one pass
+        sum(size) / count(DISTINCT epoch) AS samples
+    FROM drawn GROUP BY rank, loader_id
+), called AS (
+    SELECT e.rank, (e.detail ->> '$.loader_id')::INT AS loader_id, any_value(e.detail ->> '$.place') AS place,
+        any_value(e.detail ->> '$.text') AS text
+    FROM events e WHERE e.event = 'called-validation' GROUP BY ALL
+)
+SELECT v.rank, v.step, round(v.samples)::BIGINT AS value, round(v.samples)::BIGINT AS samples, 100 AS percent,
+    v.steps, c.place, c.text, 'own_steps' AS by_, 'no_steps' AS remedy, 'error' AS severity
+FROM loaders v
+JOIN called c ON c.rank = v.rank AND c.loader_id = v.loader_id
+WHERE v.passes >= $bouts
+  AND v.steps >= $fresh * v.batches
+  AND EXISTS (FROM loaders t
+      WHERE t.rank = v.rank AND t.optimizers = v.optimizers AND t.step < v.last_ AND v.step < t.last_
+        AND (t.rank, t.loader_id) NOT IN (SELECT (rank, loader_id) FROM called))
 -- together
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, value DESC) = 1
 ORDER BY step, rank

@@ -11,6 +11,7 @@ seeks = [
         "probes: probe = 'attention_on_padding'",
         "batches: role = 'target' AND padding_counted IS NOT NULL OR phase = 'data' AND valid_fraction IS NOT NULL",
         "operators: op = 'MaskedMean'",
+        "batches: phase = 'data' AND contains(lower(field), 'attention_mask')",
     ],
 ]
 explains = ["loss-off-course", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
@@ -21,6 +22,7 @@ module = "{module}"
 mask_turned = "attention in {place_} gives all its weight to padding, in {looks} looks, although only {padding:.0f} % of the positions are padding: the mask is turned round"
 padding_uncovered = "attention in {place_} gives {weight:.0f} % of its weight to padding, in {looks} looks, where it gave none in {closed} looks before: the mask does not cover the padding any more"
 all_ones = "the mask {field} is all ones, though {padding:.0f} % of the positions of padded samples are padding, and attention in {place_} gives {weight:.0f} % of its weight to it"
+all_zeros = "the mask {field} is all zeros in every batch: where 1 stands for a token to attend to, it hides all of them"
 other_padding_value = "sequences in field {field} are padded with 0 where they were padded with {before:.0f}, which is what the embedding calls padding: attention takes {padding:.0f} % of the tokens for real ones"
 padding_in_loss = "the loss counts the targets of padding, {padding:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding"
 masked_mean = "the loss is a mean over all {places} places, although a mask sets those of padding to zero before, {padding:.0f} % of them: a sample counts the less the more padding its batch has, by a factor of up to {value:.2g} between batches"
@@ -104,7 +106,7 @@ source = "arithmetic: a half"
 [needs]
 tables = ["steps"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there. Or attention puts all its weight on padding, in every look from some step on. Or padding, which got exactly no attention before, gets some in nearly every look from some step on. Or the mask in the batches is all ones. Yet sequences are padded, and attention gives the padding its even share. Or tokens are padded with zeros from some batch on. Before, their padding was another number, the padding_idx of their embedding. Or a loss averages over the targets of padding tokens, all of one value. Padding is the padding_idx of their embedding, or one value under the zeros of a mask of the batch. Or a loss is a mean over all places, of which a mask has set those of padding to zero."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there. Or attention puts all its weight on padding, in every look from some step on. Or padding, which got exactly no attention before, gets some in nearly every look from some step on. Or the mask in the batches is all ones. Yet sequences are padded, and attention gives the padding its even share. Or a mask called attention_mask is all zeros in every batch. Or tokens are padded with zeros from some batch on. Before, their padding was another number, the padding_idx of their embedding. Or a loss averages over the targets of padding tokens, all of one value. Padding is the padding_idx of their embedding, or one value under the zeros of a mask of the batch. Or a loss is a mean over all places, of which a mask has set those of padding to zero."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask. Losses that are masked after they are computed (reduction='none') and divided by what the mask leaves. Masks of random places, or of samples. Losses that give padding a weight of nothing."
 source = "The run's own range."
@@ -215,6 +217,13 @@ SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS h
     if(m.module <> '', 'module', 'model') AS place_, 'all_ones' AS how_
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
+-- detector: all_zeros
+SELECT rank, min(step) AS step, min(seq) AS seq, field, 'all_zeros' AS how_
+FROM batch_fields
+-- the name says what ones mean; in a mask of booleans true may stand for what is hidden
+WHERE phase = 'data' AND contains(lower(field), 'attention_mask') AND dtype <> 'bool' AND shape[2] > 1
+GROUP BY rank, tensor_id, field
+HAVING count(*) >= $lasting AND count(*) = count(numel) AND min("min") = 0 AND max("max") = 0
 -- detector: padded_with_another_value
 WITH filled AS (
     -- tokens whose lowest number has always been one and the same, and that hold zeros from some batch on: in

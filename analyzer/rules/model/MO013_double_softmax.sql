@@ -4,12 +4,13 @@ name = "double-softmax"
 severity = "error"
 phase = "loss"
 signal = "output"
-message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
+message = "{what_}: {of_} cannot fall below {floor}{now_}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
 seeks = [
     [
         "operators: trigger = 'risk' AND saved IN ('softmax', 'sigmoid')",
         "tensor_stats: phase = 'forward' AND min >= 0 AND max <= $above_one",
+        "events: event = 'evaluated-loss'",
     ],
 ]
 explains = ["nothing-learnt", "vanishing-gradients", "shuffled-labels"]
@@ -18,6 +19,13 @@ softmax_of_probabilities = "The output of {model} already sums to one per sample
 sigmoid_of_a_sigmoid = "The output of {model} is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again"
 softmax_again = "What the loss is given comes from a {saved}, and cross_entropy applies a softmax again"
 sigmoid_again = "What the loss is given comes from a {saved}, and binary_cross_entropy_with_logits applies a sigmoid again"
+softmax_in_evaluation = "In evaluations the scores of each sample already sum to one, and {loss_module} takes the softmax of them again; in training it is given logits (C = {classes})"
+sigmoid_in_evaluation = "In evaluations the scores lie between {low} and {high}, as those of a sigmoid, and {loss_module} takes the sigmoid of them again; in training it is given logits"
+[say.of_]
+training = "the loss"
+evaluation = "the loss of the evaluation"
+[say.now_]
+training = "; it is {loss}"
 [params.same]
 value = 1e-4
 doc = "Relative difference up to which two numbers are the same one, taken in float32 on two ways."
@@ -46,7 +54,7 @@ tables = ["batches", "tensor_stats"]
 kinds = ["output"]
 steps = 3
 [doc]
-what = "The result of a softmax or sigmoid goes into a loss that applies it itself, as the graph shows. Or a model's output is between 0 and 1 and adds up to one per sample. Then the log-softmax of cross_entropy follows. Or the output of a Sigmoid module goes into binary_cross_entropy_with_logits unchanged."
+what = "The result of a softmax or sigmoid goes into a loss that applies it itself, as the graph shows. Or a model's output is between 0 and 1 and adds up to one per sample. Then the log-softmax of cross_entropy follows. Or the output of a Sigmoid module goes into binary_cross_entropy_with_logits unchanged. Or a loss module is given logits in training and probabilities in every evaluation that was looked at."
 why = "Softmax of probabilities is nearly flat. The loss ends at ln(e + C - 1) - 1 and gradients are small."
 not_this = "Scores that are divided by a temperature first, probabilities whose logarithm is taken for nll_loss. Logits that happen to be small, values between 0 and 1 that no Sigmoid module made."
 source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1). Sigmoid of a number between 0 and 1 is between 0.5 and 0.73. So no target 0 costs less than ln 2 and no target 1 less than ln(1 + 1/e)."
@@ -148,6 +156,36 @@ SELECT rank, step, NULL AS model, NULL AS module, NULL AS tensor,
     CASE op WHEN 'BinaryCrossEntropyWithLogits' THEN 'sigmoid_again' ELSE 'softmax_again' END AS what_,
     saved, false AS by_value
 FROM in_graph
+-- detector: in_evaluation
+WITH looks AS (
+    SELECT e.rank, e.step, e.detail ->> '$.loss' AS loss_module, (e.detail ->> '$.classes')::INT AS classes,
+        (e.detail ->> '$.low')::DOUBLE AS low, (e.detail ->> '$.high')::DOUBLE AS high,
+        coalesce((e.detail ->> '$.off_one')::DOUBLE, 0) AS off_one
+    FROM events e WHERE e.event = 'evaluated-loss'
+), kinds AS (
+    SELECT rank, loss_module, min(low) AS low, max(high) AS high
+    FROM looks GROUP BY rank, loss_module
+    HAVING min(low) >= 0 AND max(high) <= $above_one AND max(off_one) <= $rounding
+), trained AS (
+    -- what the training gives to its loss no softmax or sigmoid has been through
+    SELECT DISTINCT g.rank, b.classes
+    FROM given g
+    JOIN batches b ON b.rank = g.rank AND b.step = g.step AND b.role = 'target' AND b.phase <> 'eval'
+    WHERE CASE
+        WHEN b.loss_op LIKE 'NllLoss%' THEN g.low < -ln(exp(1) + b.classes - 1) - $rounding
+        WHEN b.loss_op = 'BinaryCrossEntropyWithLogits' THEN g.low < 0 OR g.high > $above_one
+    END
+)
+SELECT l.rank, l.step, NULL AS model, NULL AS module, NULL AS tensor, l.loss_module, k.low, k.high,
+    CASE WHEN l.classes IS NULL THEN ln(1 + exp(-1)) ELSE ln(exp(1) + l.classes - 1) - 1 END AS floor,
+    l.classes,
+    CASE WHEN l.classes IS NULL THEN 'sigmoid_in_evaluation' ELSE 'softmax_in_evaluation' END AS what_,
+    'evaluation' AS of_, false AS by_value
+FROM looks l
+JOIN kinds k ON k.rank = l.rank AND k.loss_module = l.loss_module
+JOIN trained t ON t.rank = l.rank AND t.classes IS NOT DISTINCT FROM l.classes
+WHERE NOT EXISTS (FROM operators o WHERE o.rank = l.rank AND o.trigger = 'risk'
+    AND o.saved IN ('softmax', 'sigmoid') AND o.phase <> 'eval')
 -- together
 WITH looked_at AS (
     -- steps in which what a model puts out was measured, whatever it was
@@ -161,6 +199,9 @@ WITH looked_at AS (
 SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module,
     arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
     any_value(j.classes) AS classes, any_value(j.saved) AS saved,
+    any_value(j.loss_module) AS loss_module, any_value(j.low) AS low, any_value(j.high) AS high,
+    coalesce(any_value(j.of_), 'training') AS of_,
+    CASE WHEN any_value(j.of_) IS NULL THEN 'training' END AS now_,
     any_value(j.floor) AS floor, any_value(j.floor) AS value,
         (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
 FROM found j GROUP BY j.rank, j.by_value

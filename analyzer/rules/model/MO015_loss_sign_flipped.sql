@@ -8,7 +8,7 @@ message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
 seeks = [
     [
-        "events: event = 'loss-turned-round'",
+        "events: event IN ('loss-turned-round', 'loss-one-way')",
         "batches: loss_gradient < 0 OR list_min(class_weights) < 0",
         "optimizer_series: loss < 0",
         "param_groups: coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)",
@@ -25,6 +25,10 @@ negative_square_error = "the negative of a mean of square differences is minimis
 falls_without_bound = "the loss is below zero and falls without bound, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
 gains_speed = "the loss heads below zero, faster and faster, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
 turned_round = "the loss pushes the outputs of {module} away from {field}: of their elements no more than {value:.0%} move towards it, at each of {looks} looks. A score that should be large, such as Dice or IoU, is minimised"
+one_way = "the loss pushes all outputs of {module} {direction_}, those of {calls} calls in a step, each by the same amount, at {looks} looks: a bias alone lowers it without end. A critic must raise some scores and lower others"
+[say.direction_]
+up = "up"
+down = "down"
 [params.runaway]
 value = 1000.0
 unit = "times"
@@ -108,7 +112,7 @@ source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or the gradient of a loss of any kind pushes nearly all outputs away from a target of classes or of zeros and ones. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or the gradient of a loss of any kind pushes nearly all outputs away from a target of classes or of zeros and ones. Or it pushes all outputs of a linear layer one way by one number, those of several calls, and the optimizer holds the layer's bias. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one. Log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator. A loss that has a minimum has vanishing gradients there, not growing ones."
@@ -156,6 +160,14 @@ FROM events e JOIN one ON one.rank = e.rank
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'loss-turned-round'
 GROUP BY e.rank, field
+-- detector: one_way
+SELECT e.rank, (e.detail ->> '$.since')::BIGINT AS step, coalesce(nullif(m.module, ''), m.model) AS module,
+    (e.detail ->> '$.calls')::BIGINT AS calls, (e.detail ->> '$.looks')::BIGINT AS looks,
+    (e.detail ->> '$.elements')::BIGINT AS value, CASE e.detail ->> '$.direction' WHEN 'up' THEN 'up' ELSE 'down' END AS direction_,
+    'one_way' AS what_
+FROM events e
+JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'loss-one-way'
 -- detector: negative_class_weight
 SELECT b.rank, min(b.step) AS step, min(list_min(b.class_weights)) AS value, any_value(b.loss_op) AS loss_op,
     'negative_class_weight' AS what_

@@ -16,7 +16,9 @@ schedule_is_longer = "its schedule has {length_} steps"
 planned_in_passes = "its schedule has {length_} steps, one for each of the {factor} backward passes of a step"
 planned_for_all_ranks = "its schedule has {length_} steps, as many as the {ranks} ranks make together"
 planned_in_passes_of_all_ranks = "its schedule has {length_} steps, one for each of the {factor} backward passes of a step on {ranks} ranks"
+position_is_given = "its schedule has {length_} steps, and each call puts it at a place that it is given: at {counter} in the end"
 [say.remedy]
+no_argument = "Call scheduler.step() without an argument: given an epoch, the schedule stands at that number, counted in its own steps. Or give it its length in epochs, and step it once an epoch."
 step_more = "Call scheduler.step() after each optimizer.step() (Lightning: interval \"step\"), or give the schedule its length and its warm-up in epochs."
 plan_less = "Give the schedule its length and its warm-up in optimizer steps: divide the number of batches by {times_longer}."
 [params.share]
@@ -63,7 +65,7 @@ tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "The schedule of a scheduler is as long as the run has optimizer steps. Or it is about as long, and its names say that it counts steps. The scheduler was stepped once in several of them. Or its warm-up in steps has not ended although the optimizer made that many. Or the scheduler goes with the optimizer, and its schedule counts what a step joins: it is as many times as long as the run as a step has backward passes, or the run has ranks, or their product."
+what = "The schedule of a scheduler is as long as the run has optimizer steps. Or it is about as long, and its names say that it counts steps. The scheduler was stepped once in several of them. Or its warm-up in steps has not ended although the optimizer made that many. Or the scheduler goes with the optimizer, and its schedule counts what a step joins: it is as many times as long as the run as a step has backward passes, or the run has ranks, or their product. Or each call of its step is given a place, which stays far behind the calls."
 why = "To the end of the run the learning rate is at the beginning of its schedule. It stays at the low values of the warm-up, or never decays."
 not_this = "Schedules and warm-ups that are counted in epochs and stepped by the epoch. Runs that broke off or are shorter than the warm-up. Schedules that are longer than the run by another factor, or whose rate has fallen at its end. Losses of one batch that go backward one by one."
 source = "Counting; the schedule's own length."
@@ -102,6 +104,14 @@ WHERE times <= $share * steps_
       OR planned >= $planned
       AND times <= $share * planned
       AND planned BETWEEN steps_ / $about AND steps_ * $about)
+-- detector: position_is_given
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, steps_, times, counter,
+    'position_is_given' AS how_, 'no_argument' AS remedy, warmup, length_
+FROM whole
+WHERE times >= $each * steps_
+  AND counter <= $share * times
+  AND length_ >= $planned
+  AND length_ BETWEEN steps_ / $about AND steps_ * $about
 -- detector: planned_in_passes
 WITH drawn AS (
     SELECT rank, step, count(DISTINCT (loader_id, epoch, batch_index)) AS batches
