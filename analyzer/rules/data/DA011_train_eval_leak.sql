@@ -456,8 +456,9 @@ WITH drawn AS (
         any_value(e.detail ->> '$.text') AS text
     FROM events e WHERE e.event = 'called-validation' GROUP BY ALL
 )
-SELECT v.rank, v.step, round(v.samples)::BIGINT AS value, round(v.samples)::BIGINT AS samples, 100 AS percent,
-    v.steps, c.place, c.text, 'own_steps' AS by_, 'no_steps' AS remedy, 'error' AS severity
+SELECT v.rank, v.step, round(v.samples)::BIGINT AS value, round(v.samples)::BIGINT AS samples,
+    percent_of_whole(v.samples, v.samples) AS percent, v.steps, c.place, c.text,
+    'own_steps' AS by_, 'no_steps' AS remedy, 'error' AS severity
 FROM loaders v
 JOIN called c ON c.rank = v.rank AND c.loader_id = v.loader_id
 WHERE v.passes >= $bouts

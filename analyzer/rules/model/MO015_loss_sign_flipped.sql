@@ -163,8 +163,8 @@ GROUP BY e.rank, field
 -- detector: one_way
 SELECT e.rank, (e.detail ->> '$.since')::BIGINT AS step, coalesce(nullif(m.module, ''), m.model) AS module,
     (e.detail ->> '$.calls')::BIGINT AS calls, (e.detail ->> '$.looks')::BIGINT AS looks,
-    (e.detail ->> '$.elements')::BIGINT AS value, CASE e.detail ->> '$.direction' WHEN 'up' THEN 'up' ELSE 'down' END AS direction_,
-    'one_way' AS what_
+    (e.detail ->> '$.elements')::BIGINT AS value, 'one_way' AS what_,
+    CASE e.detail ->> '$.direction' WHEN 'up' THEN 'up' ELSE 'down' END AS direction_
 FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'loss-one-way'
