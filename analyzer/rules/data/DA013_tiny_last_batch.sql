@@ -102,11 +102,20 @@ QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY b.step DESC) = 1
 -- detector: lost
 -- numbers are lost for the first time in the first batch of one sample, while all that the modules gave out
 -- is finite: a standard deviation of one value is 0 / 0
+WITH all_sizes AS (
+    FROM sizes
+    UNION ALL
+    -- of a step that goes unwatched only the loss is looked at, with its targets
+    SELECT rank, step, max(batch_size) AS size
+    FROM batches
+    WHERE role = 'target' AND phase = 'loss' AND (rank, step) NOT IN (SELECT (rank, step) FROM sizes)
+    GROUP BY rank, step
+)
 SELECT o.rank, o.step, 1 AS value, u.usual::BIGINT AS usual, 'error' AS severity, 'loss' AS phase,
     NULL::VARCHAR AS module, 'loss_lost' AS effect_
 FROM nonfinite_origin o
 JOIN usual u ON u.rank = o.rank AND u.usual > 1
-JOIN (SELECT rank, min(step) AS step FROM sizes WHERE size = 1 GROUP BY rank) f
+JOIN (SELECT rank, min(step) AS step FROM all_sizes WHERE size = 1 GROUP BY rank) f
     ON f.rank = o.rank AND f.step = o.step
 WHERE o.kind = 'loss' AND o.nan_count > 0
   AND EXISTS (FROM sizes s WHERE s.rank = o.rank AND s.step < o.step)
