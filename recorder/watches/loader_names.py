@@ -4,6 +4,7 @@ The source says it where a pass begins, or where the function that makes the pas
 the key says it.
 """
 
+import gc
 import re
 import sys
 from types import FrameType
@@ -46,6 +47,7 @@ class LoaderNames(Watch):
         if place is None or place[0] in self._looked or len(self._looked) >= _MOST_LOADERS:
             return
         self._looked.add(place[0])
+        key = _key_of(loader)
         frame: FrameType | None = outside(sys._getframe(1))
         for _ in range(_MOST_FRAMES):
             frame = script_frame(frame)
@@ -53,7 +55,7 @@ class LoaderNames(Watch):
                 return
             where, text = Place(frame.f_code, frame.f_lasti).words()
             if not (text and _VALIDATION.search(_FUNCTION.sub("(", text))):
-                text = _key_of(loader, frame) or text
+                text = key or text
             if text and "train" in text.lower():
                 return
             if text and _VALIDATION.search(_FUNCTION.sub("(", text)):
@@ -63,12 +65,12 @@ class LoaderNames(Watch):
             frame = frame.f_back
 
 
-def _key_of(loader: Any, frame: FrameType) -> str | None:
-    """The key under which a dictionary among the variables of a frame holds a loader, if one does."""
-    for variables in (frame.f_locals, frame.f_globals):
-        for name, value in list(variables.items()):
-            if type(value) is dict and len(value) <= _MOST_LOADERS:
-                for key, held in list(value.items()):
-                    if held is loader and isinstance(key, str):
-                        return f"{name}[{key!r}]"
+def _key_of(loader: Any) -> str | None:
+    """The key under which a dictionary holds a loader, if one does and the key tells. Variables of functions are not read:
+    Python would make a copy of them, which keeps alive what they hold."""
+    for held in gc.get_referrers(loader):
+        if type(held) is dict and len(held) <= _MOST_LOADERS and "__name__" not in held:
+            for key, value in list(held.items()):
+                if value is loader and isinstance(key, str) and ("train" in key.lower() or _VALIDATION.search(key)):
+                    return f"[{key!r}]"
     return None

@@ -45,11 +45,11 @@ for phase in ("val", "train", "val"):
 @pytest.mark.parametrize(
     ("evaluate", "found"),
     [
-        ("print(epoch, validate('val'))", [(1, "loaders['val']")]),
+        ("print(epoch, validate('val'))", [(1, "['val']")]),
         ("for x, y in val_loader: model(x)", [(1, "for x, y in val_loader: model(x)")]),
         ("validate('other')", []),
         ("for x, y in test_loader: model(x)", []),
-        (BOTH_PHASES.strip().replace("\n", "\n    "), [(1, "loaders['val']")]),
+        (BOTH_PHASES.strip().replace("\n", "\n    "), [(1, "['val']")]),
     ],
 )
 def test_a_validation_loader_is_known_by_what_the_source_calls_it(

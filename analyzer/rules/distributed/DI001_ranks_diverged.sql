@@ -13,6 +13,7 @@ no_longer = "are no longer the same"
 averaged_apart = "differ, although their gradients are the same"
 [say.therefore_]
 no_longer = "From here on the replicas train apart."
+last_unsynced = "Of {passes} micro-batches of a step the last ones ran under no_sync(): DistributedDataParallel averages in the backward of micro-batch {synced}, and adds to that what each rank computes alone. Leave no_sync() for the last micro-batch, not for the first."
 averaged_apart = "Averaged gradients are applied to different weights: these parameters were never made equal."
 [params.lasting]
 value = 10
@@ -54,6 +55,15 @@ WITH first_ AS (
         AND abs(a.sum - b.sum) <= $rounding * sqrt(a.numel * a.sum_sq)
           AND abs(a.sum_sq - b.sum_sq) <= $rounding * a.sum_sq) AS others
     FROM copies a, copies b GROUP BY a.rank
+), last_unsynced AS (
+    -- steps whose last micro-batch went through DistributedDataParallel under no_sync
+    SELECT s.step, max(s.microbatches) AS passes, max(c.last_) + 1 AS synced
+    FROM steps s
+    JOIN (SELECT rank, step, max(microbatch) AS last_
+        FROM collectives
+        WHERE op = 'DistributedDataParallel'
+        GROUP BY rank, step) c ON c.rank = s.rank AND c.step = s.step
+    GROUP BY s.step HAVING bool_and(s.microbatches - 1 > c.last_)
 ), apart AS (
     -- of three and more ranks that agree but for one, that one
     SELECT min(rank) FILTER (others = 0) AS rank
@@ -63,8 +73,9 @@ WITH first_ AS (
 SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value,
     (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,
     (SELECT count(DISTINCT rank) FROM steps) AS ranks, f.norm_least, f.norm_most,
-    'no_longer' AS what_, what_ AS therefore_
+    l.passes, l.synced, 'no_longer' AS what_, if(l.passes IS NULL, 'no_longer', 'last_unsynced') AS therefore_
 FROM first_ f
+LEFT JOIN last_unsynced l ON l.step = f.step
 -- detector: averaged_apart
 WITH same AS (
     SELECT g.tensor, min(g.step) AS step, any_value(p.module) AS module, min(p.call_order) AS call_order,

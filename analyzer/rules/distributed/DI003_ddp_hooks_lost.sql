@@ -14,7 +14,7 @@ kinds = ["parameter", "gradient"]
 [doc]
 what = "The wrapper was called on all ranks in the step after which they differ, and gradients before clipping differ."
 why = "DistributedDataParallel hooks the parameters that it found when it was made; others are not averaged."
-not_this = "A wrapper that was not called (ddp-bypassed), clipping on one rank alone (rank-conditional-op)."
+not_this = "A wrapper that was not called (ddp-bypassed), clipping on one rank alone (rank-conditional-op). Micro-batches behind the one that is averaged, under no_sync (ranks-diverged)."
 source = "Gradients that were averaged are equal on all ranks."
 */
 SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor,
@@ -25,4 +25,9 @@ SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor,
         r.norm_most
 FROM divergence_of_ranks d JOIN replicas r ON r.step = d.step AND r.kind = 'gradient' AND r.differs
 WHERE d.wrapped AND d.norms_differ AND d.synced_ranks = (SELECT count(DISTINCT rank) FROM steps)
+  -- the last micro-batch ran under no_sync, so that it is not averaged at all
+  AND NOT EXISTS (
+      FROM steps s WHERE s.step = d.step AND s.microbatches - 1 > (SELECT max(c.microbatch)
+          FROM collectives c
+          WHERE c.rank = s.rank AND c.step = s.step AND c.op = 'DistributedDataParallel'))
 QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1

@@ -94,4 +94,6 @@ WHERE NOT EXISTS (FROM idle o WHERE o.rank = i.rank AND o.module_id = i.parent_i
       WHERE e.rank = i.rank
         AND (e.event = 'compiled-model'
             OR (e.event = 'recorder-fault' AND json_extract_string(e.detail, '$.part') = 'forward')))
+  -- where no backward is called nothing has a gradient
+  AND EXISTS (FROM param_steps q WHERE q.rank = i.rank AND NOT q.missing)
 ORDER BY severity, i.rank, i.module_id

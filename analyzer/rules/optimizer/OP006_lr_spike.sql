@@ -4,14 +4,20 @@ name = "lr-spike"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm_}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
-fix = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
+message = "{what_}."
+fix = "{remedy}"
 explains = ["lr-too-high", "loss-off-course", "exploding-gradients", "nonfinite-values", "dead-relu", "saturated-activation", "exploding-activations", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [say.harm_]
 became_nonfinite = "then loss or gradients became non-finite"
 loss_rose = "the loss rose from a median of {loss_median} to {loss_soon}"
 weights_were_replaced = "that one step moved the weights by {moved:.3g} of their own size, {usually:.3g} being usual"
 rate_came_back = "the update ratio went from {ratio_median:.3g} to {update_ratio:.3g} and the rate came back"
+[say.what_]
+jumped = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm_}. That is {factor} times the highest of the {earlier} steps before ({highest_before})"
+falls_behind_the_warm_up = "The learning rate rises evenly to {lr_before} in a warm-up of {earlier} steps. At step {step} it falls to {value} at once, a {factor}th, and goes on from there: the schedule behind the warm-up begins at another rate than the warm-up ends with"
+[say.remedy]
+schedule = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
+same_rate = "Let the warm-up end at the rate that the schedule begins with: warm up to the optimizer's lr, not to a multiple of it."
 [params.factor]
 value = 5.0
 unit = "times"
@@ -76,16 +82,37 @@ value = 3
 unit = "times"
 doc = "Update over the usual one, above which it has not come back."
 source = "own history"
+[params.warm_up]
+value = 10
+unit = "steps"
+doc = "Rows of a warm-up."
+source = "convention: of this project, fewer steps are no warm-up"
+[params.uneven]
+value = 1.5
+unit = "times"
+doc = "Steepest rise of a warm-up over its flattest. Tests of a range of rates rise by a factor in each step."
+source = "convention: of this project, rows that lie apart round a line"
+[params.fall]
+value = 3
+unit = "times"
+doc = "How far the rate falls behind it."
+source = "convention: of this project, milestones lower a rate by ten or by two, and follow no rise"
+[params.smooth]
+value = 0.1
+unit = "relative"
+doc = "How far the next rate lies from the one to which it fell."
+source = "convention: of this project, a schedule moves less in one step"
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "The learning rate of a parameter group exceeds all its earlier values by a factor in a single step. The loss leaves its band, or that one step replaces a third of the weights. Or the rate comes back as suddenly while the weights moved more than before."
+what = "The learning rate of a parameter group exceeds all its earlier values by a factor in a single step. The loss leaves its band, or that one step replaces a third of the weights. Or the rate comes back as suddenly while the weights moved more than before. Or the rate rises evenly from the start. At the end of this warm-up it falls by a factor at once, and never comes near its peak again."
 why = "One step at a hundred times the rate can undo the training."
 not_this = "Warm-up (rises smoothly), one-cycle and cyclic schedules, restarts to an earlier peak. A higher constant rate after a first stage that the loss follows without harm. A rate of zero before."
 source = "Own schedule: the maximum of all steps before; harm by the loss's own robust band."
 */
+-- detector: jump
 WITH rates AS (
     SELECT rank, optimizer_id, group_id, step, lr, update_norm / nullif(weight_norm, 0) AS own_ratio,
         median(finite(update_norm / nullif(weight_norm, 0))) OVER (PARTITION BY rank, optimizer_id, group_id
@@ -138,6 +165,31 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value
     factor, earlier, optimizer_id, group_id,
     update_ratio, ratio_median, loss_median, loss_soon, moved, usually,
     CASE WHEN breaks THEN 'became_nonfinite' WHEN loss_left THEN 'loss_rose'
-        WHEN replaced THEN 'weights_were_replaced' ELSE 'rate_came_back' END AS harm_
+        WHEN replaced THEN 'weights_were_replaced' ELSE 'rate_came_back' END AS harm_,
+    'jumped' AS what_, 'schedule' AS remedy
 FROM judged WHERE breaks OR loss_left OR replaced OR came_back
+-- detector: behind_the_warm_up
+WITH rates AS (
+    SELECT rank, optimizer_id, group_id, step, lr, lag(lr) OVER w AS lr_before,
+        (lr - lag(lr) OVER w) / (step - lag(step) OVER w) AS slope, row_number() OVER w AS n,
+        lead(lr) OVER w AS next_lr, max(lr) OVER after_ AS highest_after, count(*) OVER after_ AS later
+    FROM param_groups
+    WINDOW w AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step),
+        after_ AS (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+), ends AS (
+    -- the first fall of the rate
+    SELECT rank, optimizer_id, group_id, min(n) AS n
+    FROM rates WHERE slope < 0 GROUP BY rank, optimizer_id, group_id
+)
+SELECT r.rank, r.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, r.lr AS value, r.lr_before,
+    round(r.lr_before / r.lr)::BIGINT AS factor, r.step AS earlier, r.optimizer_id, r.group_id,
+    'falls_behind_the_warm_up' AS what_, 'same_rate' AS remedy
+FROM rates r JOIN ends e USING (rank, optimizer_id, group_id, n)
+WHERE r.lr > 0 AND r.lr_before >= $fall * r.lr AND r.later >= $warm_up
+  AND abs(r.next_lr - r.lr) <= $smooth * r.lr AND 2 * r.highest_after <= r.lr_before
+  AND (SELECT count(*) >= $warm_up AND min(w.slope) > 0 AND max(w.slope) <= $uneven * min(w.slope)
+      FROM rates w
+      WHERE w.rank = r.rank AND w.optimizer_id = r.optimizer_id AND w.group_id = r.group_id AND w.n < r.n)
+-- together
 ORDER BY step, rank, optimizer_id, group_id
