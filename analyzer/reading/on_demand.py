@@ -125,7 +125,7 @@ class OnDemand:
             self._take(name)
         self._declare(wanted)
         computed = [n for n in self._uncomputed if n in wanted]
-        self._look_for_rows(computed)
+        self._look_for_rows(n for n in computed if n in self._selects)
         for name in computed:
             del self._uncomputed[name]
             if name not in LONG or name in self._selects:

@@ -37,10 +37,10 @@ class EvaluatedLosses(Watch):
         signals.evaluated_loss.connect(self.name, self._look)
 
     def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        kind = type(module).__name__
+        kind = type(module).__name__  # a class of the script's own may take what it likes
         given = args[0] if args else None
         if (
-            not isinstance(module, (nn.CrossEntropyLoss, nn.BCEWithLogitsLoss))
+            type(module) not in {nn.CrossEntropyLoss, nn.BCEWithLogitsLoss}
             or self._looks[kind] >= _MOST_LOOKS
             or not isinstance(given, Tensor)
             or not given.is_floating_point()

@@ -66,10 +66,10 @@ class OneWayLosses(Watch):
         self._agree: dict[int, list[int]] = {}
         """module_id → steps in which all its outputs were pushed one way."""
         self._sane: set[int] = set()
-        self._outputs: set[Any] = set()
-        """Nodes of the outputs that were hooked in this step."""
+        self._outputs: set[int] = set()
+        """Sequence numbers of the nodes of outputs that were hooked in this step: a node itself would keep its graph alive."""
         self._a_sum = True
-        """Whether the losses of this step are sums of them."""
+        """Whether the losses of this step are sums of them, and none was left out."""
 
     def listen(self, signals: Signals) -> None:
         """Look at what models put out, and at what has become of it when a step is over."""
@@ -78,15 +78,19 @@ class OneWayLosses(Watch):
         signals.row_ends.connect(self.name, self._judge)
 
     def _puts_out(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
-        if not grad or entry.id in self._sane or not self._looks.due(self.session.position.step):
+        if not grad or entry.id in self._sane:
+            return
+        if not self._looks.due(self.session.position.step):
+            self._a_sum = self._a_sum and not self._outputs
             return
         found = [t for _, t in tensors_in(output)]
         if len(found) != 1 or type(found[0]) is not Tensor or found[0].device.type in LATE_DEVICES:
             return
-        bias = _bias_of(node_of(found[0]))
-        if bias is not None:
+        node = node_of(found[0])
+        bias = _bias_of(node)
+        if node is not None and bias is not None:
             found[0].register_hook(self.guarded(partial(self._note, id(bias), entry)))
-            self._outputs.add(node_of(found[0]))
+            self._outputs.add(node._sequence_nr())
 
     def _backward(self, loss: Tensor) -> None:
         if self._outputs:
@@ -134,13 +138,13 @@ class OneWayLosses(Watch):
         )
 
 
-def _is_sum(loss: Any, outputs: set[Any]) -> bool:
+def _is_sum(loss: Any, outputs: set[int]) -> bool:
     """Whether a loss adds outputs up, some of them times a number, and does nothing else."""
     todo, seen = [loss], 0
     while todo:
         node = todo.pop()
         seen += 1
-        if node is None or node in outputs:
+        if node is None or node._sequence_nr() in outputs:
             continue
         behind = [n for n, _ in node.next_functions]
         by_a_number = operator_name(node) in {"Mul", "Div"} and behind.count(None) == 1

@@ -5,6 +5,11 @@ import torch
 from torch import nn
 
 
+class OfProbabilities(nn.CrossEntropyLoss):
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:  # noqa: A002 - as torch calls it
+        return -(target * input.log()).sum()
+
+
 @pytest.mark.parametrize(
     ("criterion", "give", "near_one"),
     [
@@ -12,6 +17,7 @@ from torch import nn
         (nn.CrossEntropyLoss(), lambda scores: scores, False),
         (nn.BCEWithLogitsLoss(), lambda scores: scores.sigmoid(), None),
         (nn.MSELoss(), lambda scores: scores, "nothing"),
+        (OfProbabilities(), lambda scores: scores.softmax(1), "nothing"),
         (nn.functional.cross_entropy, lambda scores: scores.softmax(1), "nothing"),
     ],
 )

@@ -1,5 +1,7 @@
 """A critic all of whose scores are pushed one way is told; a generator's loss, and a model that returns its loss, are not."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -29,8 +31,35 @@ def test_a_critic_must_raise_some_scores_and_lower_others(how: str, told: list[s
 
 def test_a_head_of_convolutions_is_looked_at_too(train) -> None:
     critic = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 1, 3), nn.Flatten())
-    loss = lambda step: -(critic(torch.randn(4, 1, 8, 8)).mean() + critic(torch.randn(4, 1, 8, 8)).mean())  # noqa: E731
+
+    def loss(step: int) -> torch.Tensor:
+        return -(critic(torch.randn(4, 1, 8, 8)).mean() + critic(torch.randn(4, 1, 8, 8)).mean())
+
     assert [e["detail"]["elements"] for e in train(critic, loss).events("loss-one-way")] == [128]
+
+
+def test_where_not_all_calls_of_a_step_are_looked_at_nothing_is_told(train) -> None:
+    critic = nn.Linear(4, 1)
+
+    def loss(step: int) -> torch.Tensor:
+        raised = [-critic(torch.randn(4, 4)).mean() for _ in range(8)]
+        return torch.stack(raised).sum() + 8 * critic(torch.randn(4, 4)).mean()
+
+    assert train(critic, loss).events("loss-one-way") == []
+
+
+def test_a_forward_that_no_step_follows_keeps_no_graph_alive(train) -> None:
+    body, head, kept = nn.Linear(4, 4), nn.Linear(4, 1), []
+    critic = nn.Sequential(body, nn.Tanh(), head)
+
+    def after(step: int) -> None:
+        handle = head.register_forward_pre_hook(lambda _, args: kept.append(weakref.ref(args[0])))
+        critic(torch.randn(4, 4))
+        handle.remove()
+        assert [ref() for ref in kept] == [None] * len(kept)
+
+    train(critic, lambda step: critic(torch.randn(16, 4)).mean() - critic(torch.randn(16, 4)).mean(), after=after)
+    assert len(kept) > 2
 
 
 class Judged(nn.Module):

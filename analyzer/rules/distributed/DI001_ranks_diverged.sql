@@ -5,15 +5,18 @@ severity = "error"
 phase = "optimizer"
 signal = "sum"
 message = "After step {step} {value} of {all_} parameters {what_} on all {ranks} ranks, first {tensor}. {therefore_}"
-fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
+fix = "{remedy}"
 seeks = ["steps: rank <> 0"]
 explains = ["loss-off-course", "shuffled-labels", "plateau"]
+[say.remedy]
+alone = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
+last_synced = "Leave no_sync() for the last micro-batch of a step, not for the first: (i + 1) % steps == 0."
 [say.what_]
 no_longer = "are no longer the same"
 averaged_apart = "differ, although their gradients are the same"
 [say.therefore_]
 no_longer = "From here on the replicas train apart."
-last_unsynced = "Of {passes} micro-batches of a step the last ones ran under no_sync(): DistributedDataParallel averages in the backward of micro-batch {synced}, and adds to that what each rank computes alone. Leave no_sync() for the last micro-batch, not for the first."
+last_unsynced = "Of {passes} micro-batches of a step the last ones ran under no_sync(): DistributedDataParallel averages in the backward of micro-batch {synced}, and adds to that what each rank computes alone."
 averaged_apart = "Averaged gradients are applied to different weights: these parameters were never made equal."
 [params.lasting]
 value = 10
@@ -73,7 +76,9 @@ WITH first_ AS (
 SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value,
     (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,
     (SELECT count(DISTINCT rank) FROM steps) AS ranks, f.norm_least, f.norm_most,
-    l.passes, l.synced, 'no_longer' AS what_, if(l.passes IS NULL, 'no_longer', 'last_unsynced') AS therefore_
+    l.passes, l.synced, 'no_longer' AS what_,
+    if(l.passes IS NULL, 'no_longer', 'last_unsynced') AS therefore_,
+    if(l.passes IS NULL, 'alone', 'last_synced') AS remedy
 FROM first_ f
 LEFT JOIN last_unsynced l ON l.step = f.step
 -- detector: averaged_apart
@@ -91,7 +96,7 @@ SELECT min(step) AS step, NULL::INTEGER AS rank, arg_min(module, place_of_call(c
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
     (SELECT count(DISTINCT tensor) FROM replicas WHERE kind = 'parameter') AS all_,
     (SELECT count(DISTINCT rank) FROM steps) AS ranks, min(norm_least) AS norm_least,
-    max(norm_most) AS norm_most, 'averaged_apart' AS what_, what_ AS therefore_
+    max(norm_most) AS norm_most, 'averaged_apart' AS what_, what_ AS therefore_, 'alone' AS remedy
 FROM same
 WHERE NOT EXISTS (FROM no_longer)
   AND EXISTS (FROM collectives WHERE starts_with(op, 'all_reduce') OR starts_with(op, 'all_gather'))

@@ -14,7 +14,7 @@ weights_were_replaced = "that one step moved the weights by {moved:.3g} of their
 rate_came_back = "the update ratio went from {ratio_median:.3g} to {update_ratio:.3g} and the rate came back"
 [say.what_]
 jumped = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm_}. That is {factor} times the highest of the {earlier} steps before ({highest_before})"
-falls_behind_the_warm_up = "The learning rate rises evenly to {lr_before} in a warm-up of {earlier} steps. At step {step} it falls to {value} at once, a {factor}th, and goes on from there: the schedule behind the warm-up begins at another rate than the warm-up ends with"
+falls_behind_the_warm_up = "The learning rate rises evenly to {lr_before} in a warm-up of {earlier} steps. At step {step} it falls to {value} at once, 1/{factor} of that, and goes on from there: the schedule behind the warm-up begins at another rate than the warm-up ends with"
 [say.remedy]
 schedule = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
 same_rate = "Let the warm-up end at the rate that the schedule begins with: warm up to the optimizer's lr, not to a multiple of it."
