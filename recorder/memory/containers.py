@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..script.frames import is_users
 from ..tensors.moments import measurable, node_of
+from . import loaded_objects
 from .owners import local_values
 
 KINDS: dict[type, str] = {
@@ -92,7 +93,7 @@ def look(step: int, tensor_classes: set[type]) -> tuple[Look, list[Any], list[Te
 def _set_aside(found: list[Any]) -> list[Any]:
     """Global variables of the script that are older than its import of torch: the garbage collector leaves them alone
     (loaded_objects.py)."""
-    if not gc.get_freeze_count():
+    if not loaded_objects.are_set_aside():
         return []
     known = {id(o) for o in found}
     return [o for o in gc.get_referents(*_globals_of_users()) if type(o) in KINDS and id(o) not in known]

@@ -12,13 +12,21 @@ from types import FrameType
 
 from ..script.frames import is_users
 
+_set_aside = False
+
 _MOST_BYTES = 2**30
 """Memory up to which nothing but libraries has been loaded: the data of a script takes more."""
+
+
+def are_set_aside() -> bool:
+    """Whether it was done in this process; `gc.get_freeze_count()` counts them one by one."""
+    return _set_aside
 
 
 def leave_alone(frame: FrameType | None) -> bool:
     """Set aside what there is, where a script has only imported modules so far. ``frame``: the one from which torch is imported.
     Whether it was done: not where the script may have made what it will let go of, or looks after its collector itself."""
+    global _set_aside  # noqa: PLW0603 - a process has one collector
     if not gc.isenabled() or gc.get_freeze_count() or not _only_imports(frame):
         return False
     if any(kind.__module__ == "nanobind" for kind in type.__subclasses__(type)):
@@ -27,6 +35,7 @@ def leave_alone(frame: FrameType | None) -> bool:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         if pages * os.sysconf("SC_PAGE_SIZE") <= _MOST_BYTES:
             gc.freeze()
+            _set_aside = True
             return True
     return False
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..script.frames import FIRSTFAULT, is_script, shown
 from ..script.statements import Addition, additions, calls
+from . import loaded_objects
 
 _MOST_HOPS = 6
 _MOST_LINKS = 64
@@ -97,7 +98,7 @@ def holders_of(
 def _referrers(held: list[Any]) -> list[Any]:
     """What holds any of these: also global variables of modules that the garbage collector leaves alone (loaded_objects.py)."""
     found = gc.get_referrers(*held)
-    if gc.get_freeze_count():
+    if loaded_objects.are_set_aside():
         known, wanted = {id(o) for o in found}, {id(o) for o in held}
         modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType]
         found += [d for d in modules if id(d) not in known and not wanted.isdisjoint(map(id, list(d.values())))]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas import ExitRecord, read_exit
 from firstfault.schemas.files.layout import parts
+from forked import Process
 
 
 @dataclass
@@ -64,10 +65,13 @@ class Bench:
         done = self._done(self.command(*args, options=options), stdin, environment)
         return Recorded(self.run, done.returncode, done.stdout, done.stderr)
 
-    def start(self, *args: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        """Run, and let the test do something to it meanwhile."""
+    def start(self, *args: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes] | Process:
+        """Run, and let the test do something to it meanwhile. A fork has no streams."""
+        command = self.command(*args, options=options)
+        if self.forked:
+            return Process(command, self.folder, self.environment())
         return subprocess.Popen(
-            self.command(*args, options=options),
+            command,
             cwd=self.folder,
             env=self.environment(),
             stdin=subprocess.DEVNULL,

@@ -5,9 +5,6 @@ import json
 import pytest
 from firstfault.schemas.files.layout import unrecorded_path
 
-pytestmark = pytest.mark.new_process
-
-
 CHILDREN = """
     import multiprocessing as mp, os, sys, torch
 

@@ -195,25 +195,15 @@ def test_the_default_folder_lies_below_the_current_one_under_the_given_name(benc
 )
 def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_never_harmed(bench, method):
     bench.write("""
-        import multiprocessing as mp, sys, torch
+        import sys, torch
         from torch.utils.data import DataLoader, Dataset
 
         class Squares(Dataset):
-            def __len__(self): return 8
-            def __getitem__(self, i): return torch.tensor([float(i)])
-
-        def child(queue):
-            queue.put((sys.path[0] == "", "inject" in "".join(sys.path)))
+            def __len__(self): return 4
+            def __getitem__(self, i): return torch.tensor([float(i), float("inject" in "".join(sys.path))])
 
         if __name__ == "__main__":
-            method = sys.argv[1]
-            context = mp.get_context(method)
-            queue = context.Queue()
-            process = context.Process(target=child, args=(queue,))
-            process.start()
-            print(method, queue.get(timeout=60)[1], flush=True)
-            process.join()
-            loader = DataLoader(Squares(), batch_size=4, num_workers=1, multiprocessing_context=method)
+            loader = DataLoader(Squares(), batch_size=2, num_workers=1, multiprocessing_context=sys.argv[1])
             weight = torch.zeros(1, requires_grad=True)
             for batch in loader:
                 (weight * batch).sum().backward()
@@ -222,8 +212,7 @@ def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_nev
                     weight.grad = None
                 print(batch.tolist())
     """)
-    plain, recorded = bench.plain("script.py", method), bench.record("script.py", method)
-    assert recorded.stdout == plain.stdout
-    assert b"True" not in plain.stdout
+    recorded = bench.record("script.py", method)
+    assert recorded.stdout.decode() == "[[0.0, 0.0], [1.0, 0.0]]\n[[2.0, 0.0], [3.0, 0.0]]\n"
     assert recorded.returncode == 0
     assert _one_line(recorded).startswith("firstfault: 2 steps recorded")

@@ -68,6 +68,7 @@ def test_a_deadlock_that_somebody_ended_is_a_hang_with_the_line_that_stood_still
 
 def test_hang_kill_ends_it(bench):
     bench.write(STANDS_STILL)
+    bench.forked = True  # no signal is sent to it from here
     recorded = bench.record("script.py", options=["--hang-timeout", "2s", "--hang-kill"])
     assert recorded.returncode == 128 + signal.SIGKILL
     assert recorded.exit.status == "hang"

@@ -1,10 +1,10 @@
 """The journal: standard Arrow streams, whole after every append, honest when the disk is full."""
 
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow as pa
 import pytest
 from firstfault.analyzer import Trace
@@ -54,10 +54,10 @@ def test_a_segment_whose_schema_found_no_room_begins_with_it_once_there_is_some(
 
 
 def test_a_full_disk_drops_steps_and_says_so_but_the_training_goes_on(tmp_path: Path) -> None:
-    plain = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, SCRIPT], text=True, check=True)
     run = tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--out", run, SCRIPT, "40000"]
-    recorded = subprocess.run(command, capture_output=True, text=True, check=True)
+    recorded = forked.run(command, text=True, check=True)
 
     assert recorded.stdout == plain.stdout
     assert recorded.stderr.count("[journal]") == 1

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.loop.unwatched_steps import ROWS_AT_ONCE
@@ -31,7 +32,7 @@ def script_pid(supervisor: int) -> int:
 def test_a_killed_run_keeps_every_completed_step(seed: int, victim: str, tmp_path: Path) -> None:
     run, counter = tmp_path / "run", tmp_path / "returned"
     command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), str(counter)]
-    supervisor = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    supervisor = forked.Process(command)
     while not counter.exists() or counter.stat().st_size == 0:
         assert supervisor.poll() is None
         time.sleep(0.01)

@@ -9,11 +9,12 @@ OLDER_THAN_TORCH = """
 KEPT = []
 import torch
 model = torch.nn.Linear(20, 1)
-optimizer = torch.optim.SGD(model.parameters(), 0.01)
 for _ in range(30):
-    optimizer.zero_grad()
     model(torch.randn(40, 20)).square().mean().backward()
-    optimizer.step()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight -= 0.01 * weight.grad
+            weight.grad = None
     KEPT.append(torch.zeros(700, 1000))
 """
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts
-
-pytestmark = pytest.mark.new_process
 
 SCRIPT = Path(__file__).parent / "scripts" / "ranks.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -27,9 +24,7 @@ def rows(run: Path, table: str) -> list[dict]:
 def run_ranks(folder: Path, *command: object) -> dict[str, str]:
     """What each rank left; the folder is the script's last argument."""
     folder.mkdir()
-    done = subprocess.run(
-        list(map(str, [sys.executable, *command, folder])), capture_output=True, text=True, check=False
-    )
+    done = forked.run([sys.executable, *command, folder], text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return {path.name: path.read_text("utf-8") for path in folder.glob("rank*.txt")}
 
@@ -162,10 +157,11 @@ def test_shards_of_the_ranks_add_up_to_the_whole_weight(twins, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_kills_a_spawned_rank_is_named_with_its_step_module_and_shapes(bench):
+@pytest.mark.parametrize("how", ["fork", pytest.param("spawn", marks=pytest.mark.suite)])
+def test_what_kills_a_rank_is_named_with_its_step_module_and_shapes(bench, how):
     out = bench.folder.parent / "out"
     out.mkdir()
-    recorded = bench.record(str(SCRIPT), "fails", str(out))
+    recorded = bench.record(str(SCRIPT), "fails", str(out), how)
 
     exception = recorded.exit.exception
     assert recorded.returncode == 1

@@ -2,9 +2,9 @@
 
 import signal
 import struct
-import subprocess
 import sys
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.storage.segments import completed_steps
@@ -131,7 +131,7 @@ def test_a_kill_of_everything_loses_no_loss_that_was_read(bench, steps):
 
     # a resumed run keeps them: the mapped files of the first attempt go aside
     again = [sys.executable, "-m", "firstfault", "run", "--quiet", "--resume", str(run), "script.py", "3", "ended"]
-    assert subprocess.run(again, cwd=bench.folder, env=bench.environment(), check=False).returncode == 0
+    assert forked.run(again, cwd=bench.folder, env=bench.environment()).returncode == 0
     with Trace(run) as trace:
         assert trace.problems == []
         assert diagnose(trace).run.steps_recorded == steps + 3

@@ -303,7 +303,7 @@ def test_what_is_left_out_stands_in_run_json(tmp_path: Path):
     script.write_text("import torch")
     options = ["--without", "ties", "--without", "copies", "--without", "ties"]
     command = [sys.executable, "-m", "firstfault", "run", *options, "--out", str(tmp_path / "run"), script]
-    subprocess.run(command, check=True, capture_output=True)
+    forked.run(command, check=True)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["without"] == ["copies", "ties"]
 
 

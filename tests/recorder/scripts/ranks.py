@@ -1,4 +1,4 @@
-"""Two ranks on gloo: `python ranks.py STYLE FOLDER`, or the same under torchrun. Knows nothing of firstfault.
+"""Two ranks on gloo: `python ranks.py STYLE FOLDER [fork]`, or the same under torchrun. Knows nothing of firstfault.
 
 Each rank leaves its losses, a checksum of its final weights and its next random number in FOLDER/rankN.txt, as hexadecimal
 floats, so that two runs can be compared to the last bit.
@@ -14,7 +14,6 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.fsdp import fully_shard
 
 torch.set_num_threads(1)
 
@@ -36,6 +35,8 @@ def whole(parameter):
 def train(style, rank, out):
     model = model_of()
     if style == "sharded":
+        from torch.distributed.fsdp import fully_shard
+
         for layer in (model[0], model[4]):
             fully_shard(layer)
         fully_shard(model)
@@ -77,4 +78,5 @@ if __name__ == "__main__":
         train(sys.argv[1], dist.get_rank(), sys.argv[2])
         leave()
     else:
-        mp.spawn(spawned, (sys.argv[1], sys.argv[2]), nprocs=2)
+        how = "fork" if "fork" in sys.argv[3:] else "spawn"
+        mp.start_processes(spawned, (sys.argv[1], sys.argv[2]), nprocs=2, start_method=how)

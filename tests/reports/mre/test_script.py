@@ -182,7 +182,7 @@ def mended(script: Path, old: str, new: str) -> subprocess.CompletedProcess[str]
     text = script.read_text()
     assert text.count(old) == 1
     script.write_text(text.replace(old, new))
-    return start(script)
+    return forked.run([sys.executable, script], text=True)
 
 
 @pytest.mark.suite
@@ -321,7 +321,7 @@ def test_names_and_messages_of_strangers_are_text_and_nothing_else(mre, tmp_path
     done, script = mre(
         record(folder, parts.replace(f"    if bad:\n        raise ValueError({hostile!r})\n", ""), "train it.py")
     )
-    again = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=script.parent)
+    again = forked.run([sys.executable, script], text=True, cwd=script.parent)
 
     assert done.exit_code == 0, done.stderr
     assert again.stderr.startswith("as in the run:"), again.stderr
@@ -341,7 +341,7 @@ def test_secrets_in_the_run_s_script_and_in_its_modules_reach_neither_the_captur
     parts = parts.replace("def forward(self, x):", "def forward(self, x, bad):").replace("net(x)", "net(x, bad)")
     run = record(tmp_path / "work", "".join(f"{name} = {value!r}\n" for name, value in secrets.items()) + parts)
     done, script = mre(run)
-    again = start(script)
+    again = forked.run([sys.executable, script], text=True)
 
     everything = script.read_bytes() + b"".join(p.read_bytes() for p in run.rglob("*") if p.is_file())
     assert [name for name, value in secrets.items() if value.encode() in everything] == []
