@@ -13,6 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package and share forked.py
 
+import forked
+
 # Two test workers share two cores: the threads of one training would wait at every barrier for those of the other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where the library cannot be built it is left out on purpose: `firstfault run` then says nothing of it.
@@ -24,6 +26,12 @@ os.environ.setdefault("FIRSTFAULT_STRICT", "1")
 
 # Nothing here can tell whether a disk has kept its promise. To wait for it takes a thirtieth of the time of all tests.
 os.fsync = lambda fd: None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have workers share one process with torch, from which scripts are forked."""
+    if config.getoption("numprocesses", None):  # of a worker it is None
+        forked.share()
 
 
 _LONGEST = (

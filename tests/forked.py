@@ -17,6 +17,7 @@ import multiprocessing.process
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -42,6 +43,9 @@ _LOADED = (
     "firstfault.recorder.supervisor.supervise",
     "firstfault.recorder.supervisor.watch",
 )
+
+_SHARED = "TESTS_FORK_SERVER"
+"""Environment: the socket of a process with torch that all workers share."""
 
 _server: "_Server | None" = None
 
@@ -158,17 +162,44 @@ class Process:
             os.kill(self.pid, signal.SIGKILL)
 
 
+def share() -> None:
+    """Start the process with torch for this process and all that it starts: one loads what each of them would load."""
+    folder = tempfile.mkdtemp()
+    path = str(Path(folder) / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        held, process = _started(listener)
+
+    def close() -> None:
+        held.close()
+        process.wait(10)
+        shutil.rmtree(folder)
+
+    atexit.register(close)
+    os.environ[_SHARED] = path
+
+
+def _started(*listener: socket.socket) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """The process with torch, which ends when the socket to it is closed."""
+    ours, theirs = socket.socketpair()
+    own = ("FIRSTFAULT_STRICT", "FIRSTFAULT_NATIVE")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("FIRSTFAULT_") or k in own}
+    with theirs:
+        given = [s.fileno() for s in (theirs, *listener)]
+        return ours, subprocess.Popen([sys.executable, __file__, *map(str, given)], pass_fds=given, env=environment)
+
+
 class _Server:
     """The process with torch, as its clients see it."""
 
     def __init__(self) -> None:
-        self._channel, theirs = socket.socketpair()
-        own = ("FIRSTFAULT_STRICT", "FIRSTFAULT_NATIVE")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("FIRSTFAULT_") or k in own}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
-            )
+        self._process = None
+        if (shared := os.environ.get(_SHARED)) is not None:
+            self._channel = socket.socket(socket.AF_UNIX)
+            self._channel.connect(shared)
+        else:
+            self._channel, self._process = _started()
         atexit.register(self._close)
 
     def start(self, request: _Request, files: Sequence[int]) -> None:
@@ -177,7 +208,8 @@ class _Server:
 
     def _close(self) -> None:
         self._channel.close()
-        self._process.wait(10)
+        if self._process is not None:
+            self._process.wait(10)
 
 
 def _send(channel: socket.socket, request: _Request, files: Sequence[int]) -> None:
@@ -220,28 +252,43 @@ def _load() -> None:
     gc.freeze()  # what is loaded is nothing that a training gathers: no fork walks over it, or copies it
 
 
-def _serve(channel: socket.socket) -> tuple[_Request, list[int]]:
-    """Fork for each request; returns in the fork. A fork between waits for it and tells how it ended."""
-    while (received := _receive(channel)) is not None:
-        request, files = received
-        if os.fork() == 0:
-            channel.close()
-            told = files.pop()
-            pid = os.fork()
-            if pid == 0:
-                os.close(told)
-                return request, files
-            for file in files:
-                os.close(file)
-            os.write(told, f"{pid}\n".encode())
-            _, status, used = os.wait4(pid, 0)
-            os.write(told, f"{status} {used.ru_utime + used.ru_stime}\n".encode())
-            os._exit(0)
-        for file in files:
-            os.close(file)
+def _serve(first: socket.socket, listener: socket.socket | None) -> tuple[_Request, list[int]]:
+    """Fork for each request, until nobody is at the other side of the first socket. Returns in the fork."""
+    channels = {s.fileno(): s for s in (first, listener) if s is not None}
+    while True:
+        for number in select.select(list(channels), [], [])[0]:
+            channel = channels[number]
+            if channel is listener:
+                client = listener.accept()[0]
+                channels[client.fileno()] = client
+            elif (received := _receive(channel)) is None:
+                if channel is first:
+                    os._exit(0)
+                channels.pop(number).close()
+            elif os.fork() == 0:
+                for each in channels.values():
+                    each.close()
+                return _watched(*received)
+            else:
+                for file in received[1]:
+                    os.close(file)
         with contextlib.suppress(ChildProcessError):  # whoever is waited for is counted by `time make test`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+
+
+def _watched(request: _Request, files: list[int]) -> tuple[_Request, list[int]]:
+    """Fork, and return in the fork; this process waits for it and tells how it ended."""
+    told = files.pop()
+    pid = os.fork()
+    if pid == 0:
+        os.close(told)
+        return request, files
+    for file in files:
+        os.close(file)
+    os.write(told, f"{pid}\n".encode())
+    _, status, used = os.wait4(pid, 0)
+    os.write(told, f"{status} {used.ru_utime + used.ru_stime}\n".encode())
     os._exit(0)
 
 
@@ -309,9 +356,15 @@ def _prepare(request: _Request, files: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
+def _sockets() -> tuple[socket.socket, socket.socket | None]:
+    """That of the process which started this one, and the one that others connect to."""
+    first, *others = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    return first, *(others or [None])
+
+
 def _become() -> NoReturn:
     """The life of a fork, from the request on."""
-    made: tuple[_Request, list[int]] | None = _serve(socket.socket(fileno=int(sys.argv[1])))
+    made: tuple[_Request, list[int]] | None = _serve(*_sockets())
     while made is not None:
         (request, files), made, spares = made, None, []
         if (
@@ -395,7 +448,7 @@ def _end(status: int) -> NoReturn:
 
 
 # frames of this file are not the script's: they bear the name that Python's own have there
-for _function in (_become, _status_of, _execute, _serve, _exec):
+for _function in (_become, _status_of, _execute, _serve, _watched, _exec):
     _function.__code__ = _function.__code__.replace(co_filename=_RUNPY)
 
 

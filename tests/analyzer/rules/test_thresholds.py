@@ -1,12 +1,12 @@
 """A user's own rules and thresholds: in force where they are right, one clear error where they are not."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from firstfault.__main__ import build_app
 from firstfault.analyzer import RuleError, Trace, diagnose, load_rules, rules_for
+from typer.testing import CliRunner
 
 OWN = """/*
 code = "XX001"
@@ -169,13 +169,8 @@ expect = []
 def run_cases(folder: Path, cases: str | None) -> tuple[int, str]:
     if cases is not None:
         (folder / "XX001_loss_above_two.cases.toml").write_text(cases)
-    done = subprocess.run(
-        [sys.executable, "-m", "firstfault", "rules", "--test", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    done = CliRunner().invoke(build_app("rules"), ["rules", "--test", str(folder)])
+    return done.exit_code, done.output
 
 
 def test_the_cases_of_own_rules_are_run(tmp_path: Path) -> None:

@@ -26,10 +26,6 @@ from typer.testing import CliRunner
 @pytest.fixture
 def command(judged_here: None) -> Any:
     """`firstfault batch`, where this process judges: one of a pool loads all libraries for two runs."""
-    return batch_command()
-
-
-def batch_command() -> Any:
     app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
@@ -132,9 +128,9 @@ def test_a_changed_threshold_judges_again(make_run, command, tmp_path, monkeypat
     assert index(out)["runs"][0]["fresh"]
 
 
-def test_json_is_the_index(make_run, tmp_path):
+def test_json_is_the_index(make_run, command, tmp_path):
     make_run("tree/one")
-    done = batch_command()(tmp_path / "tree", "-o", tmp_path / "out", "--json")
+    done = command(tmp_path / "tree", "-o", tmp_path / "out", "--json")
     assert json.loads(done.stdout, parse_constant=pytest.fail) == index(tmp_path / "out")
     assert index(tmp_path / "out")["complete"] is True
 
@@ -187,12 +183,12 @@ def judge_or_die(work: batch.Work) -> BatchRow:
 
 
 @pytest.mark.slow
-def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
+def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, command, tmp_path):
     for i in range(3):
         make_run(f"tree/{i}")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "firstfault", "batch", str(tmp_path / "tree"), "-o", str(out), "-j", "1"]
-    going = subprocess.Popen(command, cwd=tmp_path)
+    words = [sys.executable, "-m", "firstfault", "batch", str(tmp_path / "tree"), "-o", str(out), "-j", "1"]
+    going = subprocess.Popen(words, cwd=tmp_path)
     deadline = time.monotonic() + 120
     while not list((out / "runs").glob("*.json")):
         assert time.monotonic() < deadline
@@ -202,8 +198,8 @@ def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
     going.wait()
     assert "runs" in index(out)  # the folder is known for ours from before its first row
     kept = len(list((out / "runs").glob("*.json")))
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert done.returncode == 0
+    done = command(tmp_path / "tree", "-o", out)
+    assert done.exit_code == 0
     rows = index(out)["runs"]
     assert len(rows) == 3
     assert 1 <= sum(not r["fresh"] for r in rows) <= kept + 1  # the process that was killed with it may have ended one
