@@ -4,20 +4,31 @@ Opening a database and computing the shared views costs more than most rules. He
 tables; a case recomputes only those that it asks for and that read a table with rows.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 import duckdb
+import pyarrow as pa
 
-from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
+from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest, Table
 from ...schemas.files.parts import Rows, table_of
 from ..reading.on_demand import OnDemand
 from ..reading.records import record_rows
 from ..reading.trace import Trace, parsed
-from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, shared_words
+from ..reading.views import (
+    create_shared_views,
+    create_tables,
+    fill_tables,
+    install_types,
+    reading,
+    shared_selects,
+    shared_words,
+    words_of,
+)
 from ..verdict import Status
 
 _DECLARED = {**TABLES, **RECORDS}
@@ -39,9 +50,9 @@ class CaseDatabase:
         """A trace of these rows; a shared view is computed when it is first asked for."""
         given = [(TABLES[name], table_of(TABLES[name], rows)) for name, rows in tables.items()]
         trace = _CaseTrace(self._con, manifest, exit_)
-        given += [(RECORDS[name], rows) for name, rows in record_rows(manifest, exit_, trace.status).items()]
-        given = [(table, rows) for table, rows in given if rows.num_rows]
-        trace.computes(self._outdated({table.name for table, _ in given}))
+        records = [(RECORDS[name], rows) for name, rows in record_rows(manifest, exit_, trace.status).items()]
+        given, records = ([(table, rows) for table, rows in some if rows.num_rows] for some in (given, records))
+        trace.computes(self._outdated({table.name for table, _ in (*given, *records)}), records)
         self._con.begin()
         try:
             fill_tables(self._con, given)
@@ -72,18 +83,42 @@ class CaseDatabase:
 
 
 class _CaseViews(OnDemand):
-    """Tables that are filled, and views that are computed: from ``selects`` those that have to be computed anew."""
+    """Tables that are filled, and views that are computed: from ``selects`` those that have to be computed anew. ``records``
+    are filled when they are first asked for: each run has some, and few rules look at them."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, selects: Mapping[str, str]) -> None:
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, selects: Mapping[str, str], records: Sequence[tuple[Table, pa.Table]]
+    ) -> None:
         super().__init__(con, Path("run"), {}, on_disk=False)
+        self._records = list(records)
         self._prepared, self._unviewed = True, {}
         self._selects = selects
         self._uncomputed = {view: shared_words()[view] for view in selects}
+
+    def create(self, query: str | None = None) -> None:
+        """Fill the records that a query may want."""
+        wanted = [r for r in self._records if query is None or r[0].name in _all_words(query)]
+        if wanted:
+            self._records = [r for r in self._records if r not in wanted]
+            fill_tables(self._con, wanted)
+        super().create(query)
+
+    def compute(self, query: str) -> None:
+        """Fill and compute what a query reads."""
+        self.create(query)
+        super().compute(query)
 
     def _materialise(self, name: str) -> None:
         if self._is_empty(name):
             return  # it was computed over empty tables
         self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
+
+
+@lru_cache(maxsize=1024)
+def _all_words(query: str) -> frozenset[str]:
+    """Words of a query, and of all shared views that it reads."""
+    words = words_of(query)
+    return words.union(*(shared_words()[view] for view in reading(words)))
 
 
 class _CaseTrace(Trace):
@@ -98,9 +133,9 @@ class _CaseTrace(Trace):
         self._con = con
         self._forget()
 
-    def computes(self, selects: Mapping[str, str]) -> None:
-        """Have these shared views computed anew, each when it is first asked for."""
-        self._views = _CaseViews(self._con, selects)
+    def computes(self, selects: Mapping[str, str], records: Sequence[tuple[Table, pa.Table]]) -> None:
+        """Have these shared views computed anew and these records filled, each when it is first asked for."""
+        self._views = _CaseViews(self._con, selects, records)
 
     def close(self) -> None:
         """Leave the database open: it is the CaseDatabase's."""

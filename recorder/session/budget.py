@@ -48,6 +48,10 @@ REPORT_EVERY = 100
 LONGEST = 1024
 """Times the option ``every``: no kind is measured more rarely, however small the budget."""
 
+_PAID_FOR_SEEN = 1.5
+"""Times what the clocks inside see of the recorder, that late steps pay for it: half of a cost lies in caches that it spoils and
+in torch's own calls of hooks. By whole processes side by side (docs/figures.md); the budget is for what is paid."""
+
 _EASY = 0.7
 """Share of the budget that a shorter interval may need to be taken up again."""
 
@@ -109,6 +113,8 @@ class Budget:
     def __init__(self, options: Options, first_step: int = 0, processor: ProcessorShare | None = None) -> None:
         self.options = options
         self._processor = processor or ProcessorShare()
+        self._limit = None if options.budget is None else options.budget / _PAID_FOR_SEEN
+        """Share of the step time that the recorder may take by its own clocks."""
         self.step = first_step
         self.used_ns = 0
         """What the recorder has taken over the whole run."""
@@ -181,7 +187,7 @@ class Budget:
         return (self.backwards - passed) * LOSS_NS + passed * PASS_NS
 
     def _most_for_losses(self) -> float:
-        return _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
+        return _MOST_FOR_LOSSES * (self._limit or 0.0) * self._plain_step_ns()
 
     def went_unwatched(
         self, step: int, count: int, losses_every: int, ns: int, looks: int = 0, own_ns: int = 0
@@ -205,10 +211,10 @@ class Budget:
         sample by sample, or act that often in an environment: beyond the first, the forwards are measured that the budget
         allows by what the recorder took of the time since that step, and ever fewer in any case. Where everything is measured the
         recorder may take its share of the first phase for them."""
-        if count <= _FEW_EVALUATIONS or self.options.budget is None:
+        if count <= _FEW_EVALUATIONS or self._limit is None:
             return True
         full = not self._enforced or self.step < self._full_until
-        if recorder_ns <= (_FULL_SHARE if full else self.options.budget) * row_ns:
+        if recorder_ns <= (_FULL_SHARE if full else self._limit) * row_ns:
             return True
         return count % (1 << (count // _FEW_EVALUATIONS).bit_length()) == 0
 
@@ -271,7 +277,7 @@ class Budget:
         """The iteration is over; decide for the next. Returns rows of `recorder_stats` when there is something to say."""
         self._account()
         self.step = step + 1
-        limit = self.options.budget
+        limit = self._limit
         self._grace_over = self._grace_over or self._grace_is_over()
         self._enforced = limit is not None and self._grace_over
         changed = False
@@ -374,7 +380,7 @@ class Budget:
         return median(self._unwatched or self._plain)
 
     def _owe(self, taken_ns: int, plain_ns: int) -> None:
-        limit = self.options.budget or 0.0
+        limit = self._limit or 0.0
         owed = self._owed_ns + taken_ns - limit * plain_ns
         self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * limit * max(plain_ns, self._plain_step_ns()))
 

@@ -59,8 +59,9 @@ def _built(tmp_path_factory: pytest.TempPathFactory, **environment: str) -> Path
     return built
 
 
-def _venv(folder: Path, wheel: Path, *, without: tuple[str, ...] = ()) -> Path:
-    """A fresh environment with the wheel, beside links to the packages installed here (but ``without``); its bin folder."""
+def _venv(folder: Path, wheel: Path, *, without: tuple[str, ...] = (), like: Path | None = None) -> Path:
+    """A fresh environment with the wheel, beside links to the packages installed here (but ``without``); its bin folder. pip
+    installs the wheel, unless that has been seen: then what it put into the environment ``like`` is copied."""
     installed = Path(sysconfig.get_path("purelib"))
     done = _run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
@@ -70,6 +71,14 @@ def _venv(folder: Path, wheel: Path, *, without: tuple[str, ...] = ()) -> Path:
         if not entry.name.startswith(left_out) and entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
     python = folder / "bin" / "python"
+    if like is not None:
+        for entry in (like.parent / packages.relative_to(folder)).glob("firstfault*"):
+            shutil.copytree(entry, packages / entry.name)
+        program = (like / "firstfault").read_text()
+        assert str(like / "python") in program
+        (folder / "bin" / "firstfault").write_text(program.replace(str(like / "python"), str(python)))
+        (folder / "bin" / "firstfault").chmod(0o755)
+        return folder / "bin"
     options = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
     done = _run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
@@ -118,7 +127,7 @@ def test_the_installed_wheel_records_diagnoses_and_reports_also_without_torch(wh
     assert recorded.returncode == 0, recorded.stderr
     assert "20 steps recorded" in recorded.stderr
 
-    bare = _venv(tmp_path / "without-torch", wheel, without=("torch", "functorch"))
+    bare = _venv(tmp_path / "without-torch", wheel, without=("torch", "functorch"), like=bin_)
     assert "No module named 'torch'" in _run(bare / "python", "-c", "import torch", cwd=work).stderr
     diagnosed = _run(bare / "firstfault", "diagnose", "run", "--json", cwd=work)
     assert diagnosed.returncode in {0, 3}, diagnosed.stderr

@@ -292,7 +292,7 @@ def test_what_was_written_without_checksums_is_read_as_it_is(killed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [int(os.environ.get("FIRSTFAULT_FUZZ_SEED", "1"))])
 def test_no_cut_and_no_flip_is_a_traceback_a_hang_or_another_verdict_in_silence(recorded, tmp_path, seed):
-    cases = int(os.environ.get("FIRSTFAULT_FUZZ_CASES", "60"))
+    cases = int(os.environ.get("FIRSTFAULT_FUZZ_CASES", "40"))
     tally = fuzz([recorded / "nan", recorded / "killed"], cases, seed, tmp_path, judge=20, pages=60)
     assert tally.bad == []
     assert tally.kinds["said"] > cases / 2
