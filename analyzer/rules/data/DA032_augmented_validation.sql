@@ -4,7 +4,7 @@ name = "augmented-validation"
 severity = "error"
 phase = "eval"
 signal = "evaluated_fingerprints"
-message = "The evaluation gets other inputs in each pass: of {compared} samples with the same index, {changed} had other values of field {field} in its second pass{source_}. Its metric measures chance as well."
+message = "The evaluation gets other inputs in each pass. Of {compared} samples with the same index, {changed} had other values of field {field} in its second pass{source_}. Its metric measures chance as well."
 fix = "{remedy_}"
 seeks = ["batches: phase = 'eval' AND len(sample_indices) = len(evaluated_fingerprints) AND epoch <> 0"]
 [say.source_]

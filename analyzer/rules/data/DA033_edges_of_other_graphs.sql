@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "event"
 message = "A batch of {graphs} graphs enters {class_name}, and {what_}. Nodes hear of nodes of other graphs."
-fix = "Add to the edges of each graph the number of all nodes before it in the batch: a cumulative sum of the graphs' sizes, beginning with 0. torch_geometric.data.Batch does it."
+fix = "Add to the edges of each graph the number of all nodes before it in the batch. It is a cumulative sum of the graphs' sizes, beginning with 0. torch_geometric.data.Batch does it."
 seeks = ["events: event = 'edges-astray'"]
 explains = ["plateau", "underfit", "overfit"]
 [say.what_]

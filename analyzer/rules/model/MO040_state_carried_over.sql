@@ -4,7 +4,7 @@ name = "state-carried-over"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "{module} ({class_name}) begins each batch with the state that the batch before has left, though the samples come in a mixed order: what it remembers is of other sequences."
+message = "{module} ({class_name}) begins each batch with the state that the batch before has left. But the samples come in a mixed order: what it remembers is of other sequences."
 fix = "Begin each batch with a new state: reset it before the forward, or call the recurrence without one. Keep states only where each row of a batch goes on with the row of the batch before."
 seeks = ["events: event = 'state-carried-over'"]
 explains = ["nothing-learnt"]

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "backward"
 signal = "calls"
 message = "At step {step} backward needs weights that an optimizer has changed since the forward: {tensor} [{shape_}] or another of this shape. The step came between the forward and this backward{at_}."
-fix = "Make all backwards of one forward first, then all steps. Or compute the loss again after the step: in a GAN run the discriminator once more for the generator's loss, on fakes that are not detached."
+fix = "Make all backwards of one forward first, then all steps. Or compute the loss again after the step. In a GAN run the discriminator once more for the generator's loss, on fakes that are not detached."
 seeks = ["exits: phase = 'backward' AND step IS NOT NULL AND exception_message IS NOT NULL"]
 explains = ["python-exception"]
 [say.at_]

@@ -4,7 +4,7 @@ name = "warmup-restarts-each-epoch"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "The learning rate rises within every epoch and falls back from {value} to its first value {first} where the next one begins: at step {step} and in each of the first {epochs} epochs. The warm-up counts the steps of the epoch, not those of the training."
+message = "The learning rate rises within every epoch. Where the next one begins, it falls back from {value} to its first value {first}. It does so at step {step} and in each of the first {epochs} epochs. The warm-up counts the steps of the epoch, not those of the training."
 fix = "Count optimizer steps over all epochs for the warm-up (epoch * len(loader) + i), or step a scheduler that counts by itself."
 seeks = ["steps: epoch >= $epochs - 1"]
 explains = ["plateau", "underfit", "lr-spike", "lr-too-low"]

@@ -4,8 +4,8 @@ name = "trained-from-average"
 severity = "error"
 phase = "optimizer"
 signal = "model_set"
-message = "Step {step} goes on from {name} ({kind_}), an average of the weights of {of_model}: it was put into the model after the step before and not taken out{times_}. The weights of the training, {value} of their size away from it, are lost."
-fix = "Keep the model's own weights before the average is put in, and put them back before the training goes on (store and restore, or swap). Or evaluate the copy itself. Save both, and load each into its own."
+message = "Step {step} goes on from {name} ({kind_}), an average of the weights of {of_model}. It was put into the model after the step before and not taken out{times_}. The weights of the training, {value} of their size away from it, are lost."
+fix = "Keep the model's own weights before the average is put in. Put them back before the training goes on (store and restore, or swap). Or evaluate the copy itself. Save both, and load each into its own."
 seeks = ["copies: distance_then = 0 AND model_set >= $soft * $apart"]
 explains = ["plateau", "underfit"]
 [say.kind_]

@@ -4,7 +4,7 @@ name = "batches-without-backward"
 severity = "error"
 phase = "backward"
 signal = "calls"
-message = "Up to each of {value} steps from step {step} on, {batches} batches of the loader went through the model, zero_grad was called after each, and backward once: on the loss of the last batch alone. The order of calls is {calls}: f forward, z zero_grad, b backward, s step."
+message = "Before each of {value} steps from step {step} on, {batches} batches of the loader went through the model. zero_grad was called after each, and backward once: on the loss of the last batch alone. The order of calls is {calls}: f forward, z zero_grad, b backward, s step."
 fix = "Put backward() and optimizer.step() into the loop over the batches: they stand outside, behind it."
 seeks = ["steps: stepped AND microbatches = 1 AND regexp_matches(calls, '^z*(f+z+){3,}f*(b[^bf]*s|$)')"]
 explains = ["nothing-learnt", "zero-grad-missing"]

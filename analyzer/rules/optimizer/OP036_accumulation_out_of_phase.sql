@@ -5,7 +5,7 @@ severity = "warning"
 phase = "optimizer"
 signal = "microbatches"
 message = "The optimizer steps after batch 0, {every}, {twice} and so on of the data, counted from 0. The first update is made of one batch instead of {every}{counts_}{joined_}."
-fix = "Step where a group of batches is full, and at the end of the data: if (i + 1) % {every} == 0 or i + 1 == len(loader)."
+fix = "Step where a group of batches is full, and at the end of the data. Write if (i + 1) % {every} == 0 or i + 1 == len(loader)."
 [say.counts_]
 as_one_of_many = ", and its loss counts 1/{every}"
 [say.joined_]

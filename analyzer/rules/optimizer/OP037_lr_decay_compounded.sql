@@ -4,7 +4,7 @@ name = "lr-decay-compounded"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "Each decay of the learning rate is made of the rate that earlier ones have left: it took {first_taken} of the rate at step {first_step}, {second_taken} at step {step}{third_}. {form_}. After {changes} decays the rate is {last} of {start}."
+message = "Each decay of the learning rate is made of the rate that earlier ones have left. It took {first_taken} of the rate at step {first_step}, {second_taken} at step {step}{third_}. {form_}. After {changes} decays the rate is {last} of {start}."
 fix = "Compute the rate from the first one (base_lr * factor(epoch)), or multiply by the same factor each time. A scheduler of torch.optim.lr_scheduler does the former."
 explains = ["plateau", "underfit", "lr-too-low"]
 [say.third_]
