@@ -178,7 +178,8 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS val
     c.bound, coalesce(2 * norm_median, 1.0) AS clip_at, compared_,
     CASE WHEN breaks OR (compared_ = 'first_steps' AND start_breaks) THEN 'nonfinite'
         ELSE 'loss_rose' END AS agreeing_,
-    CASE WHEN compared_ = 'own_history' AND got_over AND NOT breaks THEN 'warning' ELSE 'error' END AS severity,
+    CASE WHEN compared_ = 'own_history'
+            AND got_over AND NOT breaks THEN 'warning' ELSE 'error' END AS severity,
     CASE WHEN c.bound < clip_at THEN 'tighter' ELSE 'clip' END AS clip_, loss, lr, update_ratio
 FROM found e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round
