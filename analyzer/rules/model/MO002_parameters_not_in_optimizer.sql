@@ -99,6 +99,12 @@ WHERE len(o.shape) >= 2
   AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN $near_bound AND $at_bound
   AND sqrt($uniform * s.sum_sq / s.numel)
       * sqrt(list_product(o.shape[2:])) BETWEEN $spread_low AND $spread_high
+  -- an optimizer held it when it was a model of its own: the stage before has trained it
+  AND NOT EXISTS (FROM parameters q
+      WHERE q.rank = o.rank
+        AND q.shape = o.shape
+        AND q.optimizer_id IS NOT NULL
+        AND ends_with(o.tensor, '.' || q.tensor))
 GROUP BY ALL
 UNION
 -- or all zeros, as the second factor of an adapter is made
@@ -113,6 +119,9 @@ WITH per_model AS (
       AND EXISTS (SELECT 1
           FROM steps s
           WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
+      -- what was held under the name that it had as a model of its own, and is left out now
+      AND NOT EXISTS (FROM out_ o
+          WHERE o.rank = p.rank AND o.module_id = p.module_id AND ends_with(o.tensor, '.' || p.tensor))
     GROUP BY rank, model
 ), in_training_mode AS (
     -- whole models that were only ever called as something that trains: a fixed critic or teacher is in eval

@@ -47,7 +47,7 @@ steps = 4
 [doc]
 what = "After steps with training=True, training forwards run with training=False to the end of the run. Or they run so from an evaluation on for some steps. Or they do so in all steps of a model with dropout, batch norm, or random numbers in train mode only. That is a warning, unless its batch norms have never seen a batch. The same holds for a model of the same build that takes its place, as after a resume. It holds for a part of the model that was evaluated by itself, if it trains on in eval mode."
 why = "Regularisation and running statistics stop, without an error."
-not_this = "Models without such layers, evaluation. Steps in eval mode that no evaluation came before, if train mode follows. Frozen parts of a model in train mode. Parts that were put into eval mode without having been evaluated by themselves."
+not_this = "Models without such layers, evaluation. Steps in eval mode that no evaluation came before, if train mode follows. Frozen parts of a model in train mode. Parts that were put into eval mode without having been evaluated by themselves, or again after each train()."
 source = "Flags; no threshold but persistence."
 */
 -- shared
@@ -191,6 +191,17 @@ WITH switched AS (
           AND regexp_matches(l.class_name,
               '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
             AND coalesce(json_extract(l.settings, '$.p')::DOUBLE, 1) > 0)
+      -- where all of a model around it went to an evaluation later and trains in train mode since, train()
+      -- reached this part too: the script puts it into eval mode again
+      AND NOT EXISTS (FROM module_tree t
+          JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
+          JOIN module_modes i ON i.rank = o.rank AND i.module_id = s.module_id AND i.step = o.step
+          WHERE t.rank = s.rank
+            AND t.module_id = s.module_id
+            AND t.ancestor_id <> s.module_id
+            AND o.step > s.step
+            AND NOT (o.grad OR o.training OR i.grad OR i.training)
+            AND EXISTS (FROM modes q WHERE q.rank = s.rank AND q.training AND q.step > o.step))
       -- and it goes on learning: what is frozen may well be put into eval mode
       AND EXISTS (FROM module_tree t
           JOIN tensors p ON p.rank = t.rank AND p.module_id = t.module_id

@@ -38,7 +38,7 @@ steps = 5
 [doc]
 what = "Batch norm in train mode gets four samples a batch or fewer. This holds in most steps, or from some step to the end. It is a warning with four samples."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
-not_this = "Batch norms in eval mode, batches that are lists of many samples, a small last batch. Pictures, whose many positions count as samples: a warning, and only where the model is evaluated."
+not_this = "Batch norms in eval mode, batches that are lists of many samples, a small last batch. Samples that the model cuts into many. Pictures and series, whose many positions count as samples: a warning, and only where the model is evaluated."
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (
@@ -72,11 +72,20 @@ WITH sizes AS (
         lead(step, 1, 9223372036854775807) OVER (PARTITION BY rank, module_id ORDER BY step) AS until
     FROM module_modes
     WHERE grad
+), given AS (
+    -- what it puts out is as large as what it normalises: windows of a night come as samples of their own
+    SELECT t.rank, t.module_id, max(t.shape[1]) AS samples, max(len(t.shape)) AS dimensions
+    FROM tensors t
+    WHERE t.kind = 'activation' AND len(t.shape) > 0
+    GROUP BY t.rank, t.module_id
 ), norms AS (
-    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, s.step, s.value
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, s.step, s.value,
+        m.class_name = 'BatchNorm1d' AND coalesce(g.dimensions <= 2, true) AS single
     FROM modules m
     JOIN small s ON s.rank = m.rank
+    LEFT JOIN given g ON g.rank = m.rank AND g.module_id = m.module_id
     WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$') AND m.call_order IS NOT NULL
+      AND coalesce(g.samples <= $most, true)
       -- it takes the statistics of at least half of these batches
       AND coalesce((SELECT 2 * count(*) FILTER (q.training AND z.size <= $most) >= count(*)
           FROM modes q
@@ -85,12 +94,12 @@ WITH sizes AS (
           HAVING count(*) > 0), true)
 )
 SELECT rank, step, module, class_name, value,
-    CASE WHEN class_name = 'BatchNorm1d' AND value <= $noise THEN 'error' ELSE 'warning' END AS severity,
+    CASE WHEN single AND value <= $noise THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN step > 0 THEN 'later' END AS from_,
-    CASE class_name WHEN 'BatchNorm1d' THEN 'noise' ELSE 'unsteady' END AS noise_
+    CASE WHEN single THEN 'noise' ELSE 'unsteady' END AS noise_
 FROM norms n
--- over many positions of few pictures it normalises well; what may not fit are the statistics for an
--- evaluation
-WHERE class_name = 'BatchNorm1d'
+-- over many positions of few pictures or series it normalises well; what may not fit are the statistics for
+-- an evaluation
+WHERE single
   OR EXISTS (FROM module_modes q WHERE q.rank = n.rank AND q.module_id = n.module_id AND NOT q.training)
 ORDER BY step, rank, severity, call_order

@@ -85,7 +85,7 @@ source = "convention: of this project, rounding of what is logged"
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. As advice: a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. As advice: a data set of another length takes the place of the one before. Or a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it. A second optimizer for other parameters. A resumed run whose state was loaded; its counter falls by as much as had been done since the checkpoint. Another optimizer for another stage or another model, as the next fold has. The inner loop of meta-learning, with weights loaded and an optimizer made for each task. Stages in which the modules get other hooks, as pruning gives them. Restarts whose learning rate begins far lower as well. Rounds over data that grow, as in active learning."
 source = "Counting."
@@ -147,6 +147,16 @@ WITH counters AS (
         arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
     FROM counters WHERE state_step IS NOT NULL GROUP BY rank, optimizer_id
+), loaders AS (
+    SELECT rank, loader_id, min(step) AS first, max(step) AS last, max(dataset_length) AS length
+    FROM batches
+    WHERE phase <> 'eval' AND loader_id IS NOT NULL AND dataset_length IS NOT NULL
+    GROUP BY rank, loader_id
+), other_sets AS (
+    -- one data set takes the place of another
+    SELECT DISTINCT n.rank, n.first AS step
+    FROM loaders n
+    JOIN loaders o ON o.rank = n.rank AND o.last < n.first AND o.length <> n.length
 )
 -- detector: within_one_run
 WITH within_ AS (
@@ -196,6 +206,7 @@ SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_coun
     -- where the data are others from that very step on, a new task may be meant to begin again
     -- nor is it a resume where another model got the weights from memory: nothing was read from a checkpoint
     CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes)
+        OR (n.rank, n.first) IN (SELECT (rank, step) FROM other_sets)
         OR EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
             AND NOT EXISTS (FROM checkpoints c
                 WHERE c.rank = h.rank AND c.step = h.step AND c.action = 'read'))
