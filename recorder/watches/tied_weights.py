@@ -1,9 +1,11 @@
 """Weights that have two names: an embedding and a head that share one storage, and whether they go on sharing it."""
 
 import weakref
+from typing import Any
 
 from torch import Tensor, nn
 
+from ..session.patches import Patches
 from ..session.registry import ModuleEntry, submodule
 from ..session.session import Session
 from ..session.signals import Signals
@@ -35,16 +37,34 @@ class TieWatch(Watch):
         super().__init__(session)
         self._ties: list[_Tie] = []
         self._storages: dict[tuple[int, int], int] = {}
+        self._lost: list[tuple[weakref.ref[nn.Module], str, str]] = []
+        """Modules that got new tensors before they were trained, and two names in each that shared one."""
 
     def listen(self, signals: Signals) -> None:
         """Look for ties in each model, and at each step whether they hold."""
         signals.model_found.connect(self.name, self._find_ties)
         signals.row_ends.connect(self.name, self._check)
 
+    def install(self, patches: Patches) -> None:
+        """Compare what `Module.to_empty` leaves with what it was given: it makes new tensors, one for each name."""
+        patches.around(
+            nn.Module, "to_empty", before=self.guarded(_shared_names), after=self.guarded(self._got_new_tensors)
+        )
+
+    def _got_new_tensors(self, shared: list[tuple[str, str]] | None, _: Any, module: nn.Module, **__: Any) -> None:
+        self._lost += [(weakref.ref(module), *names) for names in shared or () if _are_apart(module, *names)]
+        del self._lost[_MOST_TIED:]
+
     def _find_ties(self, root: ModuleEntry) -> None:
         module = root.ref()
         if module is None:
             return
+        for reference, first, second in self._lost:
+            if (part := reference()) is not None and _are_apart(part, first, second):
+                inside = next((name for name, each in module.named_modules() if each is part), None)
+                if inside is not None:
+                    prefix = f"{inside}." if inside else ""
+                    self._say(root, prefix + first, prefix + second, "no longer one tensor")
         known = {(t.first, t.second) for t in self._ties if t.root() is module}
         first_names: dict[int, str] = {}
         for name, parameter in module.named_parameters(remove_duplicate=False):
@@ -126,6 +146,19 @@ def _weights(root: nn.Module, kind: type[nn.Module]) -> list[tuple[str, nn.Param
         (name, module._parameters.get("weight")) for name, module in root.named_modules() if isinstance(module, kind)
     )
     return [(name, weight) for name, weight in found if weight is not None]
+
+
+def _shared_names(module: nn.Module, *_: Any, **__: Any) -> list[tuple[str, str]]:
+    """Two names of each parameter that has more than one."""
+    names: dict[nn.Parameter, str] = {}
+    named = module.named_parameters(remove_duplicate=False)
+    return [(first, name) for name, parameter in named if (first := names.setdefault(parameter, name)) != name]
+
+
+def _are_apart(module: nn.Module, first: str, second: str) -> bool:
+    """Whether two names stand for tensors of their own."""
+    a, b = _parameter(module, first), _parameter(module, second)
+    return a is not None and b is not None and a is not b and (a.is_meta or a.data_ptr() != b.data_ptr())
 
 
 def _parameter(module: nn.Module, name: str) -> Tensor | None:

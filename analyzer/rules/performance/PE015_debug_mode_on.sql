@@ -24,9 +24,10 @@ source = "Convention: PyTorch's documentation of detect_anomaly says to enable i
 WITH last_without AS (
     SELECT rank, max(step) FILTER (debug_modes IS NULL) AS step FROM steps GROUP BY rank
 )
-SELECT s.rank, min(s.step) AS step, any_value(s.debug_modes) AS debug_modes, count(DISTINCT s.step) AS steps,
-    count(DISTINCT s.step) AS value
+SELECT s.rank, min(s.step) AS step, any_value(s.debug_modes) AS debug_modes,
+    -- those in between that went unwatched have no row
+    max(s.step) - min(s.step) + 1 AS steps, max(s.step) - min(s.step) + 1 AS value
 FROM steps s JOIN last_without w ON w.rank = s.rank
-WHERE s.step > coalesce(w.step, -1) AND s.rank NOT IN (SELECT rank FROM bad_steps)
-GROUP BY s.rank HAVING count(DISTINCT s.step) >= $least
+WHERE s.completed AND s.step > coalesce(w.step, -1) AND s.rank NOT IN (SELECT rank FROM bad_steps)
+GROUP BY s.rank HAVING max(s.step) - min(s.step) + 1 >= $least
 ORDER BY step, s.rank
