@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from .detached_parts import DetachedPart, detached_parts, may_cut
 from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, is_state, may_lose
@@ -18,7 +19,7 @@ from .unread_arguments import may_leave_unread, unread
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
-_READERS = (may_lose, may_keep, may_detach, may_rebind, may_leave_unread, may_overwrite, _LISTED.search)
+_READERS = (may_lose, may_keep, may_detach, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search)
 """What finds a text worth a parse."""
 
 _LARGEST = 300_000
@@ -44,6 +45,7 @@ class Slips(NamedTuple):
     detached: tuple[DetachedTerm, ...] = ()
     calls: tuple[tuple[str, str], ...] = ()
     """(function, name that it calls), where something was left lying or detached."""
+    cut: tuple[DetachedPart, ...] = ()
 
 
 @cache
@@ -87,7 +89,8 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
     left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text)]
     left.sort(key=lambda slip: slip.line)
     kept, detached = tuple(kept_aliases(tree, text)), tuple(detached_terms(tree, text))
-    return Slips(tuple(left), tuple(again), kept, detached, tuple(sorted(called)) if left or detached else ())
+    calls = tuple(sorted(called)) if left or detached else ()
+    return Slips(tuple(left), tuple(again), kept, detached, calls, tuple(detached_parts(tree, text)))
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -41,7 +41,13 @@ class SourceSlipsWatch(Watch):
     """Writes events of what was read in the source."""
 
     name = "source-slips"
-    writes = ("events:result-discarded", "events:module-repeated", "events:alias-kept", "events:term-detached")
+    writes = (
+        "events:result-discarded",
+        "events:module-repeated",
+        "events:alias-kept",
+        "events:term-detached",
+        "events:part-detached",
+    )
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -69,6 +75,7 @@ class SourceSlipsWatch(Watch):
             inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
             self._discarded(file, {"forward"}, model, inside)
             self._detached(file, {"forward"})
+            self._cut(file, model, inside)
         self._repeated(model, {code.co_filename for code in forwards.values()})
 
     def _steps(self) -> None:
@@ -148,6 +155,20 @@ class SourceSlipsWatch(Watch):
                         "place": f"{shown(file)}:{slip.line}",
                     },
                 )
+
+    def _cut(self, file: str, model: nn.Module, classes: dict[type[nn.Module], CodeType]) -> None:
+        """Modules whose output the forward of the module round them detaches."""
+        for slip in slips(file).cut:
+            holders = [m for m in model.modules() if type(m) in classes and type(m).__name__ == slip.owner]
+            for part in [holder._modules.get(slip.attribute) for holder in holders]:
+                entry = None if part is None else self.session.catalogue.find(part)
+                if entry is not None and self._new(file, slip.line):
+                    self._tell(
+                        "part-detached",
+                        f"{slip.text} detaches what {entry.name or entry.model} has put out",
+                        entry,
+                        {"text": slip.text, "place": f"{shown(file)}:{slip.line}"},
+                    )
 
     def _kept(self, file: str, lines: dict[str, int]) -> None:
         """Loops that train now: their functions are at these lines."""

@@ -243,8 +243,8 @@ def test_a_file_that_is_no_python_or_is_gone_holds_nothing(tmp_path: Path) -> No
     broken = tmp_path / "broken.py"
     broken.write_text("def f(:\n    x.clamp(0)\n")
 
-    assert slips(str(broken)) == ((), (), (), (), ())
-    assert slips(str(tmp_path / "none.py")) == ((), (), (), (), ())
+    assert slips(str(broken)) == ((), (), (), (), (), ())
+    assert slips(str(tmp_path / "none.py")) == ((), (), (), (), (), ())
 
 
 SUM = """
@@ -445,3 +445,53 @@ def test_what_a_module_gives_and_nothing_reads_before_it_is_bound_anew_is_told(b
     found = slips_of(ast.parse(text), text).discarded
 
     assert [(slip.reason, slip.target) for slip in found] == ([("overwritten", lost)] if lost else [])
+
+
+PARTS = """
+class Net(nn.Module):
+    def forward(self, x):
+        h = self.features(x)
+        graph = self.graph(x)
+        adj = normalise(graph + h.detach()){cut}
+        return self.head(h, adj)
+"""
+
+
+@pytest.mark.parametrize(("cut", "found"), [(".detach()", ["features", "graph"]), (".cpu()", ["features"])])
+def test_what_a_forward_detaches_is_told_with_the_modules_that_made_it(cut, found):
+    text = PARTS.replace("{cut}", cut)
+    told = slips_of(ast.parse(text), text).cut
+    assert sorted({t.attribute for t in told}) == found
+    assert {(t.owner, t.line) for t in told} == {("Net", 6)}
+
+
+def test_a_part_of_the_model_that_its_forward_detaches_is_named_with_its_line(tmp_path):
+    text = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.gate, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+    def forward(self, x):
+        h = self.body(x)
+        g = torch.sigmoid(self.gate(x)).detach()
+        return self.head(h * g)
+
+torch.manual_seed(0)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+for step in range(20):
+    x = torch.randn(16, 8)
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x[:, :1]).backward()
+    optimizer.step()
+"""
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    forked.run([sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)])
+    with Trace(tmp_path / "run") as trace:
+        first = diagnose(trace).causes[0]
+    assert (first.name, first.step, first.module) == ("broken-graph", 0, "gate")
+    assert f"torch.sigmoid(self.gate(x)).detach() in {script}:11" in first.message

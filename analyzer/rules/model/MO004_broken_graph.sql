@@ -31,6 +31,7 @@ weights_replaced = "at the weights themselves: the modules ran with others in th
 behind_the_model = "between the model and the loss"
 at_the_parameters = "at these parameters, or they are not used"
 behind_its_output = "behind its output"
+detached_in_forward = "behind its output: {cut_text} in {cut_place}"
 inside_or_before = "inside or before it: its output carries no graph"
 [params.steps]
 value = 3
@@ -64,7 +65,7 @@ or_raised = ["no-grad-fn"]
 [doc]
 what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient. Yet a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does. Or torch refuses backward because the loss has no graph, although weights of the model require gradients."
 why = "Half of the model silently stops learning; the loss often goes on falling."
-not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called. Heads whose output the loss does not use (a warning where they never got any). Optimizers that step in turns, gradients that are absent only now and then. A weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
+not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called. Heads whose output the loss does not use (a warning where they never got any, unless a forward detaches it). Optimizers that step in turns, gradients that are absent only now and then. A weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
 -- shared
@@ -188,6 +189,14 @@ HAVING bool_and(coalesce(c.ran, false)
     AND bool_and(s.missing
         OR NOT coalesce(c.returned, NOT coalesce(c.ran, false))
         AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
+-- shared: detached
+-- modules whose output the forward of a module round them detaches, as its source says
+SELECT t.rank, t.module_id, any_value(e.detail ->> '$.text') AS text,
+    any_value(e.detail ->> '$.place') AS place
+FROM events e
+JOIN module_tree t ON t.rank = e.rank AND t.ancestor_id = e.module_id
+WHERE e.event = 'part-detached'
+GROUP BY t.rank, t.module_id
 -- shared: alive
 -- parameters of the same optimizer that got a gradient in the very last steps
 SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step
@@ -231,6 +240,7 @@ WHERE EXISTS (
         AND a.module_id <> c.module_id
         AND a.step >= c.step))
   AND (c.last_present IS NOT NULL OR NOT c.tracked
+    OR (c.rank, c.module_id) IN (SELECT (rank, module_id) FROM detached)
     OR NOT EXISTS (SELECT 1
         FROM alive a
         WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
@@ -459,8 +469,10 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
         WHEN p.bypassed THEN 'weights_replaced'
         WHEN p.whole_cut THEN 'behind_the_model'
         WHEN p.alone THEN 'at_the_parameters'
+        WHEN p.tracked AND d.text IS NOT NULL THEN 'detached_in_forward'
         WHEN p.tracked THEN 'behind_its_output'
-        ELSE 'inside_or_before' END AS where_
+        ELSE 'inside_or_before' END AS where_, d.text AS cut_text, d.place AS cut_place
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
+LEFT JOIN detached d ON d.rank = p.rank AND d.module_id = p.module_id
 -- the last module that is cut off is next to the cut
 ORDER BY severity, p.step, p.rank, p.call_order DESC, p.tensor_id

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch", "python-exception"]
+explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch", "python-exception", "shuffled-labels"]
 [say.what_]
 input_above_zero = "the input of {loss_op} is no logarithm of a probability: {value:.4g} is above 0"
 wrong_dimension = "the input of {loss_op} (shape {shape}) is a softmax over dimension {dimension}, not over the classes (dimension 1)"

@@ -8,7 +8,7 @@ signal = "lr"
 message = "{what_}. The weights are lost from there on."
 fix = "{how_}"
 seeks = [["param_groups: NOT isfinite(lr)", "nonfinite_origin: kind IN ('parameter', 'update') AND phase = 'optimizer'"]]
-explains = ["nonfinite-tensor", "loss-off-course", "python-exception", "warmup-restarts-each-epoch"]
+explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [say.what_]
 rate = "At step {step} the learning rate of {optimizer} (optimizer {optimizer_id}, group {group_id}) is {lr}: no number to multiply a gradient with"
 arithmetic = "{tensor} became NaN in the update of step {step} ({value} of {numel} elements). Its gradient was finite, and so was the learning rate ({lr}): the arithmetic of {optimizer} makes it"

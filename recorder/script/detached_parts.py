@@ -1,0 +1,79 @@
+"""Parts of a model whose output its own forward detaches, read in the source: ``adj = normalise(self.graph(x)).detach()``."""
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .source_nodes import shown_in
+
+_CUT = ".detach()"
+
+
+class DetachedPart(NamedTuple):
+    """What a forward detaches, and the attribute of the module that made it."""
+
+    line: int
+    owner: str
+    """Class of the forward."""
+    attribute: str
+    text: str
+
+
+def may_cut(text: str) -> bool:
+    """Whether a text is worth a parse."""
+    return _CUT in text and "def forward(" in text
+
+
+def detached_parts(tree: ast.Module, source: str) -> Iterator[DetachedPart]:
+    """All of a file, one for each attribute and line."""
+    if not may_cut(source):
+        return
+    lines = source.split("\n")
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef):
+            for function in owner.body:
+                if isinstance(function, ast.FunctionDef) and function.name == "forward":
+                    yield from _of_forward(owner.name, function, lines)
+
+
+def _of_forward(owner: str, function: ast.FunctionDef, lines: list[str]) -> Iterator[DetachedPart]:
+    made_by: dict[str, set[str]] = {}
+    """Variable → attributes of the module that made it with a graph, in the order of lines."""
+    statements = sorted(
+        (n for n in ast.walk(function) if isinstance(n, ast.Assign | ast.AugAssign | ast.Return | ast.Expr)),
+        key=lambda n: n.lineno,
+    )
+    for statement in statements:
+        if statement.value is None:
+            continue
+        for cut in _cuts(statement.value):
+            for attribute in sorted(_makers(cut.func.value, made_by)):  # pyright: ignore[reportAttributeAccessIssue]
+                yield DetachedPart(cut.lineno, owner, attribute, shown_in(cut, lines))
+        if isinstance(statement, ast.Assign):
+            makers = _makers(statement.value, made_by)
+            for target in statement.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name):
+                        made_by[name.id] = makers
+
+
+def _cuts(value: ast.expr) -> list[ast.Call]:
+    return [node for node in ast.walk(value) if _is_cut(node)]  # pyright: ignore[reportReturnType]
+
+
+def _is_cut(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "detach"
+
+
+def _makers(value: ast.AST, made_by: dict[str, set[str]]) -> set[str]:
+    """Attributes of the module that are called for a value, but for what is detached in it."""
+    if _is_cut(value):
+        return set()
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=attribute)):
+            own = {attribute}
+        case ast.Name(id=name):
+            own = made_by.get(name, set())
+        case _:
+            own = set[str]()
+    return own.union(*(_makers(child, made_by) for child in ast.iter_child_nodes(value)))
