@@ -46,9 +46,10 @@ def _of_forward(owner: str, function: ast.FunctionDef, lines: list[str]) -> Iter
     for statement in statements:
         if statement.value is None:
             continue
-        for cut in _cuts(statement.value):
-            for attribute in sorted(_makers(cut.func.value, made_by)):  # pyright: ignore[reportAttributeAccessIssue]
-                yield DetachedPart(cut.lineno, owner, attribute, shown_in(cut, lines))
+        for cut in ast.walk(statement.value):
+            if isinstance(cut, ast.Call) and (given := _detached_by(cut)) is not None:
+                for attribute in sorted(_makers(given, made_by)):
+                    yield DetachedPart(given.lineno, owner, attribute, shown_in(cut, lines))
         if isinstance(statement, ast.Assign):
             makers = _makers(statement.value, made_by)
             for target in statement.targets:
@@ -57,17 +58,18 @@ def _of_forward(owner: str, function: ast.FunctionDef, lines: list[str]) -> Iter
                         made_by[name.id] = makers
 
 
-def _cuts(value: ast.expr) -> list[ast.Call]:
-    return [node for node in ast.walk(value) if _is_cut(node)]  # pyright: ignore[reportReturnType]
-
-
-def _is_cut(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "detach"
+def _detached_by(node: ast.AST) -> ast.expr | None:
+    """What a call of ``detach`` is given; None for anything else."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=given, attr="detach")):
+            return given
+        case _:
+            return None
 
 
 def _makers(value: ast.AST, made_by: dict[str, set[str]]) -> set[str]:
     """Attributes of the module that are called for a value, but for what is detached in it."""
-    if _is_cut(value):
+    if _detached_by(value) is not None:
         return set()
     match value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=attribute)):

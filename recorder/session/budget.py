@@ -7,9 +7,10 @@ model is so small that watching takes most of the budget by itself: then steps h
 watched ones only time and loss are kept (loop/unwatched_steps.py).
 
 How intervals are found. The cost of a kind is the mean of what it took in the last steps that measured it, and what the
-recorder takes beside the kinds is the mean over watched steps, without what is far from all others. As long as the sum of cost ÷
-interval leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one
-doubling at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
+recorder takes beside the kinds is the mean over watched steps, without what is far from all others. Two thirds of the budget are
+for what these clocks see, the rest for what they do not: "budget" below means the first. As long as the sum of cost ÷ interval
+leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one doubling
+at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
 
 Before that everything is measured: the first steps of a run, until the recorder has used up the option ``grace_s``, and in any
 case a fifth of it. What it waited for a processor on a busy machine does not count. Between the two, measuring in full ends
@@ -49,8 +50,8 @@ LONGEST = 1024
 """Times the option ``every``: no kind is measured more rarely, however small the budget."""
 
 _PAID_FOR_SEEN = 1.5
-"""Times what the clocks inside see of the recorder, that late steps pay for it: half of a cost lies in caches that it spoils and
-in torch's own calls of hooks. By whole processes side by side (docs/figures.md); the budget is for what is paid."""
+"""What late steps pay for the recorder, over what its own clocks see: the rest lies in caches that it spoils and in torch's own
+calls of hooks. By whole processes side by side (docs/figures.md); the budget is for what is paid."""
 
 _EASY = 0.7
 """Share of the budget that a shorter interval may need to be taken up again."""

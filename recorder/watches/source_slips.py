@@ -158,11 +158,14 @@ class SourceSlipsWatch(Watch):
 
     def _cut(self, file: str, model: nn.Module, classes: dict[type[nn.Module], CodeType]) -> None:
         """Modules whose output the forward of the module round them detaches."""
-        for slip in slips(file).cut:
+        cut = slips(file).cut
+        new = {line for line in sorted({slip.line for slip in cut}) if self._new(file, line)}
+        for slip in cut:
             holders = [m for m in model.modules() if type(m) in classes and type(m).__name__ == slip.owner]
-            for part in [holder._modules.get(slip.attribute) for holder in holders]:
+            parts = [holder._modules.get(slip.attribute) for holder in holders] if slip.line in new else []
+            for part in parts[:_MOST_TOLD]:
                 entry = None if part is None else self.session.catalogue.find(part)
-                if entry is not None and self._new(file, slip.line):
+                if entry is not None:
                     self._tell(
                         "part-detached",
                         f"{slip.text} detaches what {entry.name or entry.model} has put out",

@@ -158,7 +158,9 @@ def _shared_names(module: nn.Module, *_: Any, **__: Any) -> list[tuple[str, str]
 def _are_apart(module: nn.Module, first: str, second: str) -> bool:
     """Whether two names stand for tensors of their own."""
     a, b = _parameter(module, first), _parameter(module, second)
-    return a is not None and b is not None and a is not b and (a.is_meta or a.data_ptr() != b.data_ptr())
+    if a is None or b is None or a is b:
+        return False
+    return not (measurable(a) and measurable(b) and a.data_ptr() == b.data_ptr())
 
 
 def _parameter(module: nn.Module, name: str) -> Tensor | None:
