@@ -98,19 +98,21 @@ WITH held AS (
     GROUP BY s.rank, s.tensor_id, l.last_present
     HAVING count(*) >= $steps
 )
+-- shared: moved
+-- modules whose parameters do not keep their values: without a gradient they are a momentum copy
+SELECT DISTINCT t.rank, t.module_id
+FROM tensor_stats s
+JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
+GROUP BY t.rank, t.module_id, t.tensor_id
+HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > $rounding * max(s.sum_sq)
 -- shared: without_grad
--- modules in training mode that never ran with gradients, and whose parameters keep their values: not a
--- momentum copy
+-- modules in training mode that never ran with gradients
 SELECT c.rank, c.module_id
 FROM module_modes c
 GROUP BY c.rank, c.module_id
 HAVING NOT bool_or(c.grad) AND bool_and(c.training)
 EXCEPT
-SELECT t.rank, t.module_id
-FROM tensor_stats s
-JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
-GROUP BY t.rank, t.module_id, t.tensor_id
-HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > $rounding * max(s.sum_sq)
+FROM moved
 -- shared: cut
 WITH earlier_gap AS (
     SELECT rank, tensor_id, max(gap) AS gap FROM (
@@ -195,7 +197,7 @@ SELECT t.rank, t.module_id, any_value(e.detail ->> '$.text') AS text,
     any_value(e.detail ->> '$.place') AS place
 FROM events e
 JOIN module_tree t ON t.rank = e.rank AND t.ancestor_id = e.module_id
-WHERE e.event = 'part-detached'
+WHERE e.event = 'part-detached' AND (t.rank, t.module_id) NOT IN (FROM moved)
 GROUP BY t.rank, t.module_id
 -- shared: alive
 -- parameters of the same optimizer that got a gradient in the very last steps
