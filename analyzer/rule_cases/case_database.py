@@ -45,6 +45,10 @@ class CaseDatabase:
         create_shared_views(self._con, described=False, filled=True)
         self._selects = shared_selects()
 
+    def optimize(self, wanted: bool) -> None:
+        """Whether DuckDB optimizes its plans. For so few rows this takes longer than what it saves."""
+        self._con.execute(f"PRAGMA {'enable' if wanted else 'disable'}_optimizer")
+
     @contextmanager
     def filled(self, tables: Mapping[str, Rows], manifest: RunManifest, exit_: ExitRecord | None) -> Generator[Trace]:
         """A trace of these rows; a shared view is computed when it is first asked for."""

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from io import StringIO
 from itertools import product
@@ -65,18 +66,23 @@ def speaks_for_the_analyzer(file: Path) -> bool:
 
 
 REPORTS = ROOT / "reports"
-FILES = [f for f in sorted(REPORTS.rglob("*.py")) if f.name not in NO_TEXT and not speaks_for_the_analyzer(f)]
-TEXTS = {text: f.name for f in FILES for text in said_in_python(f)}
-TEXTS |= {text: f.name for f in sorted((REPORTS / "templates").iterdir()) for text in said_in_template(f)}
-OWN_FILES = [
-    *sorted((ROOT / "analyzer").rglob("*.py")),
-    *(f for f in sorted(REPORTS.rglob("*.py")) if speaks_for_the_analyzer(f)),
-]
-OWN = {text: f.name for f in OWN_FILES for text in said_in_python(f)}
 
 
-@pytest.mark.parametrize(("texts", "sentences"), [(TEXTS, say), (OWN, say_of_analyzer)], ids=["reports", "analyzer"])
-def test_every_text_has_its_chinese_with_the_same_placeholders(texts: dict[str, str], sentences: Any) -> None:
+@cache
+def texts_of(package: str) -> dict[str, str]:
+    """Texts of the code of a package that somebody reads, with the file of each. Some reports speak for the analyzer."""
+    reports = sorted(REPORTS.rglob("*.py"))
+    if package == "analyzer":
+        own = [*sorted((ROOT / "analyzer").rglob("*.py")), *(f for f in reports if speaks_for_the_analyzer(f))]
+        return {text: f.name for f in own for text in said_in_python(f)}
+    files = [f for f in reports if f.name not in NO_TEXT and not speaks_for_the_analyzer(f)]
+    texts = {text: f.name for f in files for text in said_in_python(f)}
+    return texts | {text: f.name for f in sorted((REPORTS / "templates").iterdir()) for text in said_in_template(f)}
+
+
+@pytest.mark.parametrize(("package", "sentences"), [("reports", say), ("analyzer", say_of_analyzer)])
+def test_every_text_has_its_chinese_with_the_same_placeholders(package: str, sentences: Any) -> None:
+    texts = texts_of(package)
     assert len(texts) > 25
     known = sentences.of("zh")
     missing = {text: file for text, file in texts.items() if text not in known and re.search("[A-Za-z]{2}", text)}
