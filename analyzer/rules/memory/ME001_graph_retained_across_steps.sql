@@ -88,8 +88,8 @@ WITH alive AS (
     SELECT g.rank, max(g.length) AS length, bool_and(len(g.shape) > 0) AS carried FROM memory_growing g
     WHERE g.with_graph AND g.steady AND g.rank NOT IN (SELECT rank FROM gathering)
       AND (len(g.shape) = 0
-          OR g.kind = 'sum'
-          AND NOT EXISTS (FROM steps s WHERE s.rank = g.rank AND s.outputs_alive >= $least))
+          OR g.kind = 'sum' AND NOT EXISTS (FROM memory_growing l
+              WHERE l.rank = g.rank AND l.with_graph AND l.steady AND l.kind <> 'sum'))
     GROUP BY g.rank
 ), parts AS (
     -- a sum is followed some terms deep only; the forwards that stay are counted
@@ -102,6 +102,7 @@ WITH alive AS (
             greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n,
             row_number() OVER (PARTITION BY rank ORDER BY step) AS seen
         FROM steps
+        WHERE completed
         GROUP BY rank, step
     ) s ON s.rank = n.rank
     GROUP BY n.rank
