@@ -74,6 +74,7 @@ from .watches.random_evaluations import RandomEvaluations
 from .watches.recurrent_states import RecurrentStatesWatch
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
+from .watches.scaled_gradients import ScaledGradients
 from .watches.seeds import RandomWatch
 from .watches.set_aside import SetAsideWatch
 from .watches.source_slips import SourceSlipsWatch
@@ -180,6 +181,7 @@ class Attachment:
             EvalGrowth(session, data, optimizers.alive),
             UnheldLeaves(session),
             HookCounts(session),
+            ScaledGradients(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
             AxesWatch(session, data, self.forward),

@@ -153,6 +153,7 @@ class BackwardWatch(Part):
         self.forward.forget_graph()
         if returned:
             session.position.microbatch += 1
+            session.signals.backward_ended.emit()
             session.position.leave_breadcrumb(Phase.OPTIMIZER, -1)
             if (
                 self.forward.activations.gradient_lost and not self.multiplied

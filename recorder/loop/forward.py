@@ -387,7 +387,12 @@ class ForwardWatch(Part):
     def _found_models(self) -> list[ModuleEntry]:
         found = self.session.catalogue.take_new_models()
         for root in found:
-            self.session.rows.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
+            self.session.rows.event(
+                "model-found",
+                f"model {root.model} ({root.class_name})",
+                module_id=root.id,
+                detail={"within": self.stack[-1].entry.id} if self.stack else None,
+            )
             self.data.initial_parameters(root)
             self.session.signals.model_found.emit(root)
         if found and self.stack:

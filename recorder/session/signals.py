@@ -92,6 +92,8 @@ class Signals:
         """A module has put out a tensor (its tensor_id, itself) in a training forward whose activations are measured."""
         self.loss: Signal[[Tensor]] = Signal(guard)
         """Backward is called on a loss."""
+        self.backward_ended: HotSignal[[]] = HotSignal(guard)
+        """A backward has returned; ``position.microbatch`` counts it."""
         self.loss_measured: Signal[[Moments]] = Signal(guard)
         """Moments of a loss on which backward is called, before what is behind it is looked at."""
         self.gradients: Signal[[float | Late | None, bool, bool]] = Signal(guard)

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "zero_count"
 message = "At step {step} {op_} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin_}.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)). Handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
-seeks = ["nonfinite_origin: kind IN ('loss', 'activation', 'output')"]
+seeks = ["nonfinite_origin: kind IN ('loss', 'activation', 'output', 'activation_gradient', 'gradient')"]
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [say.op_]
 divides = "{op}"
@@ -60,20 +60,24 @@ WHERE p.trigger = 'nonfinite' AND p.nan_count = 0 AND o.kind IN ('loss', 'activa
         AND coalesce(e.max > e.min, true))
 -- detector: rerun
 -- where autograd does not show the operator (a Function of one's own, checkpointing, a degree or count
--- that needs no gradient), running it once more does
+-- that needs no gradient), running it once more does; what follows it may be finite again, as a sigmoid of
+-- infinity is, and its derivative is not
 SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq,
-    CASE WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, f.module,
+    CASE WHEN f.phase = 'backward' THEN f.phase WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase,
+    f.module,
     f.op || '.' || f.operand AS tensor, f.op,
     f.dtype, f.shape, f.operand_numel AS numel, f.operand_min AS min, f.operand_max AS max,
     f.ordinal::BIGINT AS graph_seq, o.kind, o.tensor AS lost, 'divides' AS op_,
     f.operand_zero_count AS value, f.operand_zero_count AS zero_count, f.sentence AS rerun
 FROM first_bad_operator f
 JOIN nonfinite_origin o ON o.rank = f.rank AND o.step = f.step
-WHERE f.phase = 'forward'
+WHERE (f.phase = 'forward' AND o.kind IN ('loss', 'activation', 'output')
+    OR f.phase = 'backward' AND o.kind IN ('activation_gradient', 'gradient')
+      AND f.node LIKE 'Div%' AND f.op = 'div' AND f.operand = 'other')
   AND f.op IN ('div', 'div_', 'reciprocal', 'reciprocal_', 'rsqrt', 'rsqrt_', 'pow', 'pow_')
   AND f.operand_zero_count > 0
   AND (f.op NOT LIKE 'pow%' OR (f.inf_count > 0 AND f.nan_count = 0))
-  AND f.note IS NULL AND o.kind IN ('loss', 'activation', 'output')
+  AND f.note IS NULL
   AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
 -- detector: factor
 -- a factor that the graph did not compute, such as a weight of a class or a sample: all of it is positive

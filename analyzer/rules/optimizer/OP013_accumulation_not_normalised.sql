@@ -75,7 +75,7 @@ columns = ["steps.microbatches"]
 [doc]
 what = "Several backward passes on different batches come before one optimizer step. The weights of their mean losses add up to more than one. Or there are three times as many of them from one step on. From there all gradients are larger than any before, by the factor of a sum. Learning rate and loss are the same."
 why = "The gradient and with it the effective learning rate and every clipping threshold scale with the number of microbatches."
-not_this = "Losses divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), the two losses of a discriminator, a loss scale."
+not_this = "Losses or gradients divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), the two losses of a discriminator, a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."
 */
 -- shared
@@ -93,6 +93,8 @@ WITH spans AS (
             AND b.first <= a.last
             AND b.last >= a.first
     ) shared ON shared.rank = g.rank AND shared.optimizer_id = g.optimizer_id
+    -- a script that changes the gradients itself may divide them there
+    WHERE g.rank NOT IN (SELECT rank FROM events WHERE event = 'gradients-scaled')
 ), inputs AS (
     -- what an autoencoder is given is its target
     SELECT rank, step,
