@@ -31,7 +31,8 @@ class ScaledGradients(Watch):
 
     def _remember(self) -> None:
         self._gradient = None
-        if self._told or self.session.position.microbatch < 2:
+        position = self.session.position
+        if self._told or position.unwatched or position.microbatch < 2:
             return
         gradient = self._first_gradient()
         if gradient is not None and not gradient.is_inference():
@@ -48,7 +49,7 @@ class ScaledGradients(Watch):
     def _compare(self) -> None:
         gradient = self._gradient() if self._gradient is not None else None
         self._gradient = None
-        if gradient is None:
+        if gradient is None or self.session.position.unwatched:  # of such a step the calls are not known
             return
         since = self.session.step_row.calls.rpartition("b")[2]
         if gradient._version - self._version > since.count("c") + since.count("u"):
