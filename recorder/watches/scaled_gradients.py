@@ -1,6 +1,6 @@
 """Whether the script changes gradients itself between the last backward and the optimizer step, as `p.grad /= n` does.
 
-Autograd counts the changes in place of each tensor. Clipping and unscaling each make one.
+Autograd counts the changes in place of each tensor. Clipping by norm and unscaling each make one, clipping by value up to two.
 """
 
 import weakref
@@ -51,7 +51,9 @@ class ScaledGradients(Watch):
         self._gradient = None
         if gradient is None or self.session.position.unwatched:  # of such a step the calls are not known
             return
-        since = self.session.step_row.calls.rpartition("b")[2]
-        if gradient._version - self._version > since.count("c") + since.count("u"):
+        row = self.session.step_row
+        since = row.calls.rpartition("b")[2]
+        of_torch = since.count("u") + since.count("c") * (2 if "clip_value" in row.facts else 1)
+        if gradient._version - self._version > of_torch:
             self._told = True
             self.session.rows.event("gradients-scaled", "the script changes gradients itself before the optimizer step")

@@ -18,6 +18,10 @@ def clip(model: nn.Module) -> None:
     nn.utils.clip_grad_norm_(model.parameters(), 0.1)
 
 
+def clip_by_value(model: nn.Module) -> None:
+    nn.utils.clip_grad_value_(model.parameters(), 0.01, foreach=True)
+
+
 def both(model: nn.Module) -> None:
     divide(model)
     clip(model)
@@ -27,7 +31,10 @@ def nothing(_: nn.Module) -> None:
     pass
 
 
-@pytest.mark.parametrize(("before_step", "told"), [(divide, 1), (both, 1), (clip, 0), (nothing, 0)])
+CHANGES = [(divide, 1), (both, 1), (clip, 0), (clip_by_value, 0), (nothing, 0)]
+
+
+@pytest.mark.parametrize(("before_step", "told"), CHANGES)
 def test_only_what_the_script_changes_is_told(before_step: Callable[[nn.Module], None], told: int, tmp_path) -> None:
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
