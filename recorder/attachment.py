@@ -58,6 +58,7 @@ from .watches.loader_names import LoaderNames
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_direction import LossDirection
 from .watches.loss_terms import LossTermsWatch
+from .watches.lost_outside_graph import LostOutsideGraph
 from .watches.mask_fills import MaskFillsWatch
 from .watches.measuring_way import MeasuringWay
 from .watches.misread_options import OptionWatch
@@ -182,6 +183,7 @@ class Attachment:
             UnheldLeaves(session),
             HookCounts(session),
             ScaledGradients(session),
+            LostOutsideGraph(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
             AxesWatch(session, data, self.forward),

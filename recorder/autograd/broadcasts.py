@@ -5,10 +5,14 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ..tensors.moments import LATE_DEVICES
-from .graph import nodes_down_to, saved_tensor, shape_of
+from .graph import saved_tensor, shape_of
 
 _COMPARES = {"SubBackward0", "RsubBackward0", "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"}
 """A loss function expands both sides first; l1_loss then subtracts."""
+
+_ADDS_UP = {"MeanBackward0", "SumBackward0"}
+
+_KEEPS_PLACES = {"NegBackward0", "MulBackward0", "MinimumBackward0", "ClampBackward0", "ClampBackward1"}
 
 _MOST_PAIRS = 1 << 18
 """Elements of a square of weights up to which it is looked at."""
@@ -25,13 +29,13 @@ class Broadcast(NamedTuple):
     result: list[int]
 
 
-def broadcast_in_loss(loss: Tensor, first: int) -> Broadcast | None:
+def broadcast_in_loss(nodes: list[Any]) -> Broadcast | None:
     """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
-    (N, 1) and (N, N). Or of a product that stretched N numbers against a column of N weights. None where there is none.
-    ``first`` is the first node after the model's forward."""
-    for node in nodes_down_to(loss, first):
+    (N, 1) and (N, N). Or of a product that stretched N numbers against a column of N weights, or a column of them against N
+    weights. None where there is none. ``nodes`` are those of the loss code, in forward order."""
+    for node in nodes:
         if type(node).__name__ == "MulBackward0":
-            if found := _stretched_by_weights(node):
+            if found := _stretched_by_weights(node, nodes):
                 return found
             continue
         if type(node).__name__ not in _COMPARES:
@@ -50,21 +54,40 @@ def broadcast_in_loss(loss: Tensor, first: int) -> Broadcast | None:
     return None
 
 
-def _stretched_by_weights(node: Any) -> Broadcast | None:
+def _stretched_by_weights(node: Any, nodes: list[Any]) -> Broadcast | None:
     """Shapes of N numbers with a graph and of their product with weights without one, which is (N, N): a column (N, 1), or what
-    came of a column and a row before."""
+    came of a column and a row before. Or of a column of numbers and N weights, where the product is at once made one number."""
     sides = node.next_functions
     if len(sides) != 2 or (sides[0][0] is None) == (sides[1][0] is None):
         return None
     (behind, place), name = (sides[0], "other") if sides[1][0] is None else (sides[1], "self")
     given, result = shape_of(behind, place), shape_of(node, 0)
-    if given is None or result is None or len(given) != 1 or not _stretched(given, result):
+    if given is None or result is None or not _stretched(given, result):
         return None
     weights = saved_tensor(node, name)
     if weights is None:
         return None
-    stretches = list(weights.shape) == [result[0], 1] or _column_and_row(weights)
+    if len(given) == 1:
+        stretches = list(weights.shape) == [result[0], 1] or _column_and_row(weights)
+    else:
+        learnt = type(behind).__name__ != "AccumulateGrad"  # coordinates times frequencies, or a table of scales
+        stretches = learnt and given[1] == 1 and list(weights.shape) == [result[0]] and _only_added_up(node, nodes)
     return Broadcast("weighted", given, result) if stretches else None
+
+
+def _only_added_up(node: Any, nodes: list[Any]) -> bool:
+    """Whether a result goes nowhere but into one number: products that are wanted for all pairs are used as pairs."""
+    users: dict[Any, list[Any]] = {}
+    for user in nodes:
+        for behind, _ in user.next_functions:
+            users.setdefault(behind, []).append(user)
+    while len(using := users.get(node, ())) == 1:
+        node = using[0]
+        if type(node).__name__ in _ADDS_UP:
+            return shape_of(node, 0) == []
+        if type(node).__name__ not in _KEEPS_PLACES:
+            return False
+    return False
 
 
 def _column_and_row(weights: Tensor) -> bool:

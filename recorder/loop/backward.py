@@ -196,7 +196,7 @@ class BackwardWatch(Part):
         new = code not in self._codes and len(self._codes) < _MOST_SHAPES
         self._looking = not self._unseen and (new or self._now_and_then())
         self._input_and_target(loss, code)
-        self._operators.of_loss(loss, self.forward.last_node, looking=self._looking)
+        self._operators.of_loss(loss, self.forward.calls, looking=self._looking)
         if not self._unseen:
             self._operators.sign_of(loss)
         session.rows.add_tensor_stats(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)

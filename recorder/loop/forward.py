@@ -357,6 +357,16 @@ class ForwardWatch(Part):
         self._spans.clear()
         self.stack.clear()
 
+    def calls(self) -> list[tuple[int, int, int]]:
+        """First node, node after the last and module_id of each call since the last backward; inner calls before outer ones."""
+        found: list[tuple[int, int, int]] = []
+        for first, end, made in self._spans:
+            if isinstance(made, int):
+                found.append((first, end, made))
+            else:
+                found += [(first + start, first + stop, module_id) for start, stop, module_id in made.spans]
+        return found
+
     def module_of(self, node: int) -> int | None:
         """module_id of the innermost module in whose forward autograd made a node, by the node's sequence number."""
         for first, end, made in self._spans:  # inner calls end, and are noted, before outer ones

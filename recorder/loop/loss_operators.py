@@ -1,5 +1,6 @@
 """Operators of a loss that are given what they do not take: each look writes a row of `operators` with trigger ``risk``."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from ..autograd.graph import (
     saved_tensor,
     softmax_elsewhere,
 )
+from ..autograd.loss_code import Made, nodes_of_loss_code
 from ..autograd.masked_means import masked_mean
 from ..session.session import Session
 from ..tensors.device import scalar_of
@@ -36,14 +38,14 @@ class LossOperators:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def of_loss(self, loss: Tensor, last_node: int, *, looking: bool) -> None:
+    def of_loss(self, loss: Tensor, calls: Callable[[], list[Made]], *, looking: bool) -> None:
         """Look for logarithms that are missing, for a prediction that was stretched against its target, and for a mean over what
-        a mask left."""
+        a mask left. ``calls`` gives those of modules that made its graph."""
         if not looking:
             return
         if kl_of_probabilities(loss):
             self._row("KlDiv", "probabilities")
-        found = broadcast_in_loss(loss, last_node)
+        found = broadcast_in_loss(nodes_of_loss_code(loss, calls(), self._holds_weights))
         if found is not None:
             self._row("Broadcast", f"{found.what} {found.given}", shape=found.result, numel=found.result[0] ** 2)
 
@@ -59,6 +61,11 @@ class LossOperators:
                 zero_count=padded.left_out,
                 max=padded.factor,
             )
+
+    def _holds_weights(self, module_id: int) -> bool:
+        entry = self._session.catalogue.module(module_id)
+        module = entry.ref() if entry is not None else None
+        return module is not None and next(module.parameters(), None) is not None
 
     def sign_of(self, loss: Tensor) -> None:
         """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""

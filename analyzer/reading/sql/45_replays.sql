@@ -21,3 +21,21 @@ COMMENT ON VIEW first_bad_operator IS 'The operator that made the first harmful 
 COMMENT ON COLUMN first_bad_operator.module IS 'Innermost module in whose forward it ran; empty for the root, null outside all modules that are known.';
 COMMENT ON COLUMN first_bad_operator.operator IS 'The operator in words, with the forward operator to whose backward it belongs.';
 COMMENT ON COLUMN first_bad_operator.sentence IS 'A sentence that the messages of rules end in.';
+
+CREATE VIEW lost_outside_graph AS
+-- empty without events
+SELECT
+    rank, step, detail ->> 'op' AS op, detail ->> 'source' AS source, detail ->> 'code' AS code,
+    (detail -> 'shape')::BIGINT[] AS shape, (detail ->> 'numel')::BIGINT AS numel,
+    (detail ->> 'nan_count')::BIGINT AS nan_count, (detail ->> 'inf_count')::BIGINT AS inf_count,
+    (detail ->> 'zeros_in_denominator')::BIGINT AS zeros, (detail ->> 'denominator_numel')::BIGINT AS denominator_numel,
+    (detail ->> 'operand_numel')::BIGINT AS operand_numel
+FROM events WHERE event = 'lost-outside-graph';
+COMMENT ON VIEW lost_outside_graph IS 'Lines that lost numbers of finite ones outside any graph, in the steps after a loss was lost.';
+COMMENT ON COLUMN lost_outside_graph.op IS 'Function of torch that lost them.';
+COMMENT ON COLUMN lost_outside_graph.source IS 'Its line in the script.';
+COMMENT ON COLUMN lost_outside_graph.code IS 'The expression there.';
+COMMENT ON COLUMN lost_outside_graph.shape IS 'Shape of its result.';
+COMMENT ON COLUMN lost_outside_graph.zeros IS 'Exact zeros in the denominator of a division; null for other functions.';
+COMMENT ON COLUMN lost_outside_graph.denominator_numel IS 'Elements of the denominator of a division.';
+COMMENT ON COLUMN lost_outside_graph.operand_numel IS 'Elements of its first operand.';

@@ -36,11 +36,15 @@ WITH memory AS (
 ), ends AS (
     SELECT rank, max(step) AS last FROM memory GROUP BY rank
 ), large AS (
-    SELECT g.*, e.last, g.first_look + 2 * (e.last - g.first_look) // 3 AS late FROM memory_growing g JOIN ends e USING (rank)
+    SELECT g.*, e.last, (
+            -- two thirds on, or the last row before: under a budget there are few rows
+            SELECT max(m.step) FROM memory m WHERE m.rank = g.rank AND m.step <= g.first_look + 2 * (e.last - g.first_look) // 3 + 1
+        ) AS late
+    FROM memory_growing g JOIN ends e USING (rank)
     WHERE g.kind <> 'sum' AND g.steady AND g.looks >= 2 AND g.bytes_per_step > 0
 ), measured AS (
     SELECT l.rank, l.kind, l.holder, l.first_look, l.late, l.last,
-        median(m.bytes) FILTER (m.step BETWEEN l.first_look - 1 AND l.first_look + 1) AS early, median(m.bytes) FILTER (m.step BETWEEN l.late - 1 AND l.late + 1) AS later,
+        median(m.bytes) FILTER (m.step BETWEEN l.first_look - 1 AND l.first_look + 1) AS early, median(m.bytes) FILTER (m.step BETWEEN l.late - 2 AND l.late) AS later,
         median(m.bytes) FILTER (m.step >= l.last - 2) AS final
     FROM large l JOIN LATERAL (SELECT n.step, CASE WHEN l.device LIKE 'cuda%' THEN n.device ELSE n.host END AS bytes FROM memory n WHERE n.rank = l.rank) m ON true
     GROUP BY ALL

@@ -17,33 +17,38 @@ explains = ["overfit", "nothing-learnt", "representation-collapse", "shuffled-la
 prediction = "prediction"
 target = "target"
 weighted = "row"
+column = "column"
 [say.against_]
 prediction = "the target"
 target = "the prediction"
 weighted = "weights such as advantages, which are a column"
+column = "weights such as advantages, which are a row"
 [say.meets_]
 prediction = "is compared with every target"
 target = "is compared with every target"
 weighted = "is multiplied by the weights of all samples"
+column = "is multiplied by the weights of all samples"
 columns = "has one prediction, and is compared with several numbers"
 [say.remedy]
 prediction = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
 target = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
 columns = "Give both the same shape: sum over the columns of the target, as over the parts of a log-probability, or select one."
 weighted = "Give rows and weights the same shape, for example values.squeeze(-1) before they are subtracted or multiplied."
+column = "Give both the same shape, for example log_prob.squeeze(-1), or advantages.unsqueeze(-1)."
 [say.where_]
 warned = ", as torch warned"
 [needs]
 tables = ["steps"]
 [doc]
-what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N), or N numbers meet weights such as advantages that are a column, or broadcast before. Or maps (N, H, W) meet targets (N, H, W, 1) and broadcast to (N, N, H, W). The graph shows it, or torch's own warning, which an evaluation gives as well. Or torch warns of predictions (N, 1) and targets (N, C)."
+what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N), or N numbers meet weights such as advantages that are a column, or broadcast before. Or a column of them meets N weights, and the product is averaged. Or maps (N, H, W) meet targets (N, H, W, 1) and broadcast to (N, N, H, W). The graph shows it, or torch's own warning, which an evaluation gives as well. Or torch warns of predictions (N, 1) and targets (N, C)."
 why = "The best answer is then the mean of all targets: the loss ends at their variance."
 not_this = "Pairwise losses between two stretched tensors of the model, differences of all pairs of one row, other broadcasting."
 source = "Shapes of the operands."
 */
 -- detector: in_the_graph
 SELECT rank, step, microbatch, seq, regexp_extract(saved, '\[.*') AS before, shape,
-    if(saved LIKE 'weighted%', 'weighted', 'prediction') AS stretched_,
+    CASE WHEN saved LIKE 'weighted%, 1]' THEN 'column' WHEN saved LIKE 'weighted%' THEN 'weighted'
+        ELSE 'prediction' END AS stretched_,
     stretched_ AS against_, stretched_ AS meets_, stretched_ AS remedy, NULL AS where_
 FROM operators WHERE op = 'Broadcast'
 -- detector: by_its_warning

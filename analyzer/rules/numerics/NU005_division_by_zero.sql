@@ -11,6 +11,8 @@ explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [say.op_]
 divides = "{op}"
 division_of_factor = "the division that made a factor of {op}"
+seen_again = "the division at {source} ({code}), which made a factor of {op} and was seen at it again at step {again},"
+spread_of_one = "the spread of one number at {source} ({code}), seen again at step {again}, which made a factor of {op} and divides by n - 1,"
 standardisation_of_factor = "the standardisation that made a factor of {op}"
 [say.origin_]
 loss = "the loss"
@@ -32,7 +34,7 @@ source = "arithmetic: of two the result is known"
 [needs]
 tables = ["steps"]
 [doc]
-what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value. It did so in the module or loss that put that value out. Or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size. Or it holds whole rows (or groups) of NaN beside standardised numbers."
+what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value. It did so in the module or loss that put that value out. Or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size. Or it holds whole rows (or groups) of NaN beside standardised numbers. Or the same code, looked at in the steps after the loss was lost, divides by zero again outside any graph and gives a factor of that shape."
 why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usual way to it."
 not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight. Steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."
@@ -133,6 +135,31 @@ WHERE p.trigger = 'nonfinite' AND p.op = 'Mul' AND o.kind = 'loss' AND p.size >=
   AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph)
     AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM rerun)
     AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM factor)
+-- detector: outside
+-- the factor was made without a graph, and the same code was seen to lose numbers again in the steps after
+SELECT p.rank, p.step, p.microbatch, p.seq,
+    CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
+    p.module, p.op || '.' || p.saved AS tensor, p.op,
+    p.dtype, p.shape, if(a.zeros > 0, a.denominator_numel, 1) AS numel, p.min, p.max, p.graph_seq,
+    o.kind, o.tensor AS lost,
+    CASE WHEN a.op IN ('std', 'var') THEN 'spread_of_one' ELSE 'seen_again' END AS op_,
+    coalesce(a.zeros, 1) AS value, coalesce(a.zeros, 1) AS zero_count, '' AS rerun, a.source, a.code,
+    a.step AS again
+FROM operator_sites p
+JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
+JOIN lost_outside_graph a ON a.rank = p.rank AND a.step > p.step
+WHERE p.trigger = 'nonfinite' AND p.op = 'Mul' AND o.kind = 'loss'
+  AND (a.zeros > 0 OR a.op IN ('std', 'var') AND a.operand_numel = 1)
+  AND ((p.nan_count > 0 AND a.nan_count > 0) OR (p.inf_count > 0 AND a.inf_count > 0))
+  AND (len(a.shape) = len(p.shape) OR a.numel = 1)
+  AND NOT EXISTS (
+    SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
+      AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0)
+  AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph)
+    AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM rerun)
+    AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM factor)
+    AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM groups_)
+QUALIFY row_number() OVER (PARTITION BY p.rank, p.step ORDER BY p.graph_seq, a.step) = 1
 -- together
 SELECT *, if(kind = 'loss', 'loss', 'tensor') AS origin_ FROM found
 ORDER BY step, rank, graph_seq, seq

@@ -4,7 +4,7 @@ name = "unexplained-nonfinite"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "Numbers were lost and nothing recorded says why: {origin_} at step {step} was the first ({held_}).{rerun}"
+message = "Numbers were lost and nothing recorded says why: {origin_} at step {step} was the first ({held_}).{rerun}{again_}"
 fix = "Look at what {origin_} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 seeks = ["nonfinite_origin: true"]
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
@@ -16,6 +16,8 @@ loss = "the loss"
 tensor = "{kind} {tensor}"
 gradient = "a gradient"
 
+[say.again_]
+outside = " Later, at step {again}, {again_op} at {source} ({code}) lost numbers outside any graph."
 [say.held_]
 elements = "{nan_count} NaN and {inf_count} infinite of {numel} elements, {dtype}, {phase} phase; everything captured before it in this step was finite"
 number = "no tensor was recorded before it in this step"
@@ -27,11 +29,16 @@ why = "Something is certainly wrong, but the cause is not certain. A name withou
 not_this = "Every run in which a rule that explains lost numbers fired: then this one is left out."
 source = "Arithmetic and graph order."
 */
-SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor,
-    nan_count + inf_count AS value, nan_count, inf_count, numel, kind, dtype, shape, class_name, min, max,
+SELECT o.rank, o.step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor,
+    o.nan_count + o.inf_count AS value, o.nan_count, o.inf_count, o.numel, kind, dtype, o.shape, class_name,
+    min, max,
     CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'gradient' ELSE 'tensor' END AS origin_,
-    if(numel IS NULL, 'number', 'elements') AS held_,
+    if(o.numel IS NULL, 'number', 'elements') AS held_,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step),
-        '') AS rerun
+        '') AS rerun,
+    if(a.op IS NULL, NULL, 'outside') AS again_, a.step AS again, a.op AS again_op, a.source, a.code
 FROM nonfinite_origin o
-ORDER BY step, rank
+LEFT JOIN (
+    FROM lost_outside_graph QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
+) a ON a.rank = o.rank AND a.step >= o.step AND o.kind = 'loss'
+ORDER BY o.step, o.rank
