@@ -7,6 +7,7 @@ operator does that is not known here makes axes of which nothing is known, and o
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise, permutations
 from math import prod
 from typing import Any, NamedTuple
 
@@ -227,7 +228,37 @@ def _moved(before: Axes, after: list[int], cut: Axes | None) -> int | None:
             continue
         if len(after) > len(before) or all(atom.part for atom in others):
             return size
+    return _out_of_order(before, after, cut)
+
+
+def _out_of_order(before: Axes, after: list[int], cut: Axes | None) -> int | None:
+    """Size of an axis of features that a view tears, to join what is left of it with places, where the same axes in another
+    order give the sizes it makes, each whole: there a transpose is missing. Heads are joined with nothing behind them."""
+    if cut is None or len(before) > _MANY:
+        return None
+    sizes = [_size(axis) for axis in before]
+    for axis, size in zip(before, sizes, strict=True):
+        torn = len(axis) == 1 and axis[0].kind == "feature" and not any(axis[0] in made for made in cut)
+        joined = any(
+            first.part and first.kind == "feature" and second.kind == "place"
+            for made in cut
+            for first, second in pairwise(made)
+        )
+        if torn and joined and any(_groups(list(order), after) for order in permutations(sizes)):
+            return size
     return None
+
+
+def _groups(sizes: list[int], wanted: list[int]) -> bool:
+    """Whether sizes, joined as they stand, give these."""
+    rest = list(sizes)
+    for size in wanted:
+        joined = 1
+        while joined < size and rest:
+            joined *= rest.pop(0)
+        if joined != size:
+            return False
+    return not rest
 
 
 def _transpose(node: Any, givens: list[Axes | None], _shape: list[int], _samples: int | None) -> Axes | None:

@@ -62,6 +62,14 @@ def test_channels_and_time_exchanged_by_a_view_are_mixed() -> None:
     assert found((made.transpose(1, 2) @ torch.randn(24, 2)).sum()) == []
 
 
+@pytest.mark.parametrize("frames", [4, 3, 6])
+def test_frames_joined_with_the_samples_past_the_channels_are_mixed(frames: int) -> None:
+    made = nn.Conv3d(5, 24, 1)(torch.randn(8, 5, frames, 6, 6))
+
+    assert found(made.reshape(8 * frames, 24, 36).sum(), 8) == [("mixed", 24)]
+    assert found(made.transpose(1, 2).reshape(8 * frames, 24, 36).sum(), 8) == []
+
+
 @pytest.mark.parametrize(("samples", "told"), [(6, [("mixed", 6)]), (None, [])])
 def test_samples_and_frames_exchanged_by_a_view_are_mixed_whatever_made_them(samples, told) -> None:
     made = nn.GRU(5, 24, batch_first=True)(torch.randn(6, 28, 5))[0].log_softmax(-1)
@@ -89,6 +97,8 @@ def _shifted() -> torch.Tensor:
     "make",
     [
         pytest.param(lambda: _picture().view(6, 4, 4, 8, 8).transpose(1, 2).reshape(6, 16, 8, 8), id="channel shuffle"),
+        pytest.param(lambda: _picture().view(24, 4, 8, 8), id="groups of channels as samples"),
+        pytest.param(lambda: _picture().view(24, 4, 64).transpose(1, 2), id="heads of channels"),
         pytest.param(lambda: nn.PixelShuffle(2)(_picture()), id="pixel shuffle"),
         pytest.param(
             lambda: _picture().view(6, 16, 2, 4, 2, 4).permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, 16), id="windows"
