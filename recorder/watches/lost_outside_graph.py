@@ -1,6 +1,6 @@
 """Which operator loses numbers that a loss is multiplied by, where no graph holds it: a weight of samples, an advantage.
 
-What the script computes without gradients leaves no trace behind. But after the first loss that is not finite the run is lost
+What the script computes without gradients leaves no trace behind. But after two losses that are not finite the run is lost
 already, and the same code runs again in its next steps. From then on each function of torch is looked at, between one
 optimizer step and the next, until one makes a lost number of finite ones. Nothing is looked at in a run that is sound.
 """
@@ -19,6 +19,9 @@ from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
 from ..tensors.moments import Moments, measurable
+
+_IN_A_ROW = 2
+"""Losses that must be lost before anything is looked at: then the weights are lost too."""
 
 _MOST_ITERATIONS = 400
 _MOST_NS = 3_000_000_000
@@ -45,9 +48,11 @@ class LostOutsideGraph(Watch):
         super().__init__(session)
         self._look: _Look | None = None
         self._iterations = 0
+        self._in_a_row = 0
+        """Losses that were lost, up to the last one: after a step that a GradScaler leaves out the next one is sound."""
 
     def listen(self, signals: Signals) -> None:
-        """Begin behind the first loss that is lost, look in each iteration, and be gone before the optimizer steps."""
+        """Begin behind losses that are lost, look in each iteration, and be gone before the optimizer steps."""
         signals.loss_measured.connect(self.name, self._lost)
         signals.step_ends.connect(self.name, self._begin)
         signals.step_begins.connect(self.name, self._end)
@@ -55,12 +60,13 @@ class LostOutsideGraph(Watch):
         signals.recording_ends.connect(self.name, self._end)
 
     def _lost(self, moments: Moments) -> None:
-        if moments.nonfinite and self._look is None and not _compiled_code():
+        self._in_a_row = self._in_a_row + 1 if moments.nonfinite else 0
+        if self._in_a_row == _IN_A_ROW and self._look is None and not _compiled_code():
             self._look = _Look()
 
     def _begin(self) -> None:
         look = self._look
-        if look is None or not look.wanted or self._iterations >= _MOST_ITERATIONS:
+        if look is None or not look.wanted or self._in_a_row < _IN_A_ROW or self._iterations >= _MOST_ITERATIONS:
             return
         if (
             look not in _modes() and not _modes()

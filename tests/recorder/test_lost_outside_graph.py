@@ -33,13 +33,16 @@ with {around}:
         loss = ((net(x).squeeze(1) - x.sum(1)).square() * weights(rare)).mean()
         opt.zero_grad()
         loss.backward()
+        if {skips} and not loss.isfinite():
+            opt.zero_grad()
+            continue
         opt.step()
         {also}
 """
 
 
-def record(bench: Any, *, around: str = "contextlib.nullcontext()", also: str = "pass") -> Any:
-    return bench.record(str(bench.write(LOOP.format(around=around, also=also))))
+def record(bench: Any, *, around: str = "contextlib.nullcontext()", also: str = "pass", skips: bool = False) -> Any:
+    return bench.record(str(bench.write(LOOP.format(around=around, also=also, skips=skips))))
 
 
 def lines(recorded: Any) -> list[tuple[int, str]]:
@@ -59,7 +62,7 @@ def test_the_line_is_found_the_next_time_that_it_runs_and_no_mode_is_there_in_a_
 
 def test_a_metric_that_divides_by_zero_does_not_hide_it(bench):
     found = lines(record(bench, also="accuracy(torch.zeros(3), torch.zeros(3))"))
-    assert found == [(7, "right / asked"), (13, "rare / rare.mean()")]
+    assert found == [(8, "right / asked"), (13, "rare / rare.mean()")]
 
 
 @pytest.mark.longer
@@ -72,3 +75,7 @@ def test_within_a_mode_of_the_scripts_own_nothing_is_looked_at(bench):
 def test_infinities_that_are_wanted_are_not_lost_numbers(bench):
     found = lines(record(bench, also="torch.full((3,), -torch.inf).masked_fill(rare[:3] > 0, 0.0), torch.empty(9) / 1"))
     assert found == [(13, "rare / rare.mean()")]
+
+
+def test_a_training_that_goes_on_after_a_lost_loss_is_not_looked_at(bench):
+    assert lines(record(bench, also="accuracy(torch.zeros(3), torch.zeros(3))", skips=True)) == []
