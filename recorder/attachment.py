@@ -28,6 +28,7 @@ from .loop.unwatched_steps import UnwatchedSteps
 from .memory.aliased_buffers import AliasedBuffers
 from .memory.carried_buffers import CarriedBuffers
 from .memory.cuda_history import CudaMemory
+from .memory.graphs_let_go import GraphsLetGo
 from .memory.growth import GrowthWatch
 from .memory.growth_in_evaluations import EvalGrowth
 from .memory.held_outputs import HeldActivations, HeldOutputs
@@ -180,6 +181,7 @@ class Attachment:
             LiveTensors(session),
             GrowthWatch(session, data, optimizers.alive, outputs, activations, cuda),
             EvalGrowth(session, data, optimizers.alive),
+            GraphsLetGo(session),
             UnheldLeaves(session),
             HookCounts(session),
             ScaledGradients(session),

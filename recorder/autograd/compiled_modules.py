@@ -210,12 +210,11 @@ def entry_of(session: Session, module: nn.Module | None) -> ModuleEntry | None:
     if module is None:
         return None
     module = unwrapped(module)
-    try:
+    if session.catalogue.knows(module):
         return session.catalogue.find(module)
-    except KeyError:
-        entry = session.catalogue.discover(module)
-        session.signals.unseen_models.emit()
-        return entry
+    entry = session.catalogue.discover(module)
+    session.signals.unseen_models.emit()
+    return entry
 
 
 def _within(entry: ModuleEntry, around: ModuleEntry) -> bool:

@@ -27,12 +27,7 @@ def record_exception(session: Session, error: BaseException) -> None:
     """Write the exception record of this rank and an event. Called once, when nothing has caught the exception."""
     frames = _frames(error.__traceback__)
     module, call = _module_in_flight(frames)
-    entry = None
-    if module is not None:
-        try:
-            entry = session.catalogue.find(module)
-        except KeyError:
-            entry = None
+    entry = session.catalogue.find(module) if module is not None else None
     hide = session.secrets.text
     rank = session.catalogue.rank if session.started else rank_and_world()[0]
     record = ExceptionRecord(

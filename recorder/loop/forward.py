@@ -185,9 +185,8 @@ class ForwardWatch(Part):
         if self.recalibrating or (session.started and get_ident() != position.thread):
             return
         catalogue = session.catalogue
-        try:
-            entry = catalogue.find(module)
-        except KeyError:
+        entry = catalogue.find(module)
+        if entry is None and not catalogue.knows(module):
             inside = self._filling is not None and id(module) in self._filling[1]
             if inside or catalogue.unfilled(module):
                 self._filling = (
@@ -265,13 +264,10 @@ class ForwardWatch(Part):
         session = self.session
         if (not self.stack and self._filling is None) or get_ident() != session.position.thread:
             return
-        try:
-            entry = session.catalogue.find(module)
-        except KeyError:
-            if self._filling is not None and self._filling[0] == id(module):
-                self._filling = None
-            return
+        entry = session.catalogue.find(module)
         if entry is None:
+            if self._filling is not None and self._filling[0] == id(module) and not session.catalogue.knows(module):
+                self._filling = None
             return
         while self.stack and self.stack[-1].entry is not entry:
             self.stack.pop()  # a forward that raised and was caught by the script

@@ -131,12 +131,11 @@ class Catalogue:
             self._owners[key] = (known, weakref.ref(module))
 
     def find(self, module: nn.Module) -> ModuleEntry | None:
-        """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
-        if not self._knows(module):
-            raise KeyError
-        return self.by_object[id(module)]
+        """Entry of a known module; None if it is new, or belongs to no model worth recording."""
+        return self.by_object[id(module)] if self.knows(module) else None
 
-    def _knows(self, module: nn.Module) -> bool:
+    def knows(self, module: nn.Module) -> bool:
+        """Whether it was asked for before, as a part of a model or as one of none."""
         known = self._alive.get(id(module))
         return known is not None and known() is module
 
@@ -172,7 +171,7 @@ class Catalogue:
             self._enter(module, None)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
         entry = self.add_model(root, global_name_of(root, module) or type(root).__name__)
-        if not self._knows(module):
+        if not self.knows(module):
             if isinstance(getattr(module, "_orig_mod", None), nn.Module):
                 self._enter(module, ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True))
             else:

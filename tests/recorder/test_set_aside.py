@@ -1,5 +1,6 @@
 """Parts that are put into eval mode by themselves, and what train() of the whole model makes of it."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from firstfault.schemas.files.layout import parts
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
+
+_COPIES: list[nn.Module] = []
 
 
 class Net(nn.Module):
@@ -36,6 +40,12 @@ def set_aside_once(net: Net, step: int) -> None:
     if step == 4:
         evaluate(net)
         net.train()
+
+
+def beside_a_copy_that_nobody_has_called(net: Net, step: int) -> None:
+    if step == 0:
+        _COPIES.append(copy.deepcopy(net).eval())
+    set_aside_once(net, step)
 
 
 def set_aside_each_time(net: Net, step: int) -> None:
@@ -102,6 +112,7 @@ def never_put_aside(net: Net, step: int) -> None:
     ("prepare", "told_at"),
     [
         (set_aside_once, [4]),
+        (beside_a_copy_that_nobody_has_called, [4]),
         (frozen_before_the_first_epoch, [0]),
         (norm_frozen_before_the_first_epoch, [0]),
         (norm_frozen_in_each_epoch, []),
@@ -126,5 +137,6 @@ def test_a_part_that_trains_again_though_nobody_said_so_is_told(
             net(torch.randn(6, 4)).square().mean().backward()
             optimizer.step()
 
+    _COPIES.clear()
     rows = [r for part in parts(tmp_path / "run", "events") for r in pq.read_table(part.path).to_pylist()]
     assert [r["step"] for r in rows if r["event"] == "mode-undone"] == told_at

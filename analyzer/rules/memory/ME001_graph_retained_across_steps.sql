@@ -11,7 +11,7 @@ seeks = [
         """steps: graphs_alive >= $least OR output_graphs_alive >= $least OR forward_graphs_alive >= $least \
             OR NOT completed AND step > 0 AND contains(calls, 'f') \
             AND NOT contains(left(calls, greatest(len(calls) - 1, 0)), 'b')""",
-        "events: event = 'buffer-carried'",
+        "events: event IN ('buffer-carried', 'graphs-let-go')",
     ],
 ]
 explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth", "python-exception"]
@@ -26,6 +26,7 @@ losses_kept = "From step {step} on the autograd graphs of earlier losses stay al
 steps_kept = "From step {step} on the autograd graphs of earlier steps stay alive, more with each step: {value} at the end{grows_}{holder_}"
 losses_kept_until_anew = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at most, until the sum or list begins anew{grows_}{holder_}"
 buffers_kept = "From step {step} on buffer {buffer} is made of its own value of the step before, with the graph of that value: the graphs of all earlier steps stay alive, one more each step"
+let_go_unused = "After step {last_step} {forwards} forwards ran with gradients before the next backward. The graphs of {value} of them lived at once, and no backward used them: a sum of losses, or a list of outputs, holds them"
 earlier_graph_freed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, which was freed when that step ran its own backward"
 earlier_graph_changed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, whose weights the optimizer has changed since"
 [params.least]
@@ -59,7 +60,7 @@ columns = ["steps.graphs_alive"]
 steps = 10
 or_raised = ["backward-twice", "inplace-modified"]
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays and no list holds any. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or a list of them does, and memory grows with it. Or a buffer of the model is made of its own value of the step before, with its graph. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays and no list holds any. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or a list of them does, and memory grows with it. Or a buffer of the model is made of its own value of the step before, with its graph. Or the graphs of many forwards between two steps live at once, and are let go of before the next backward (advice). Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history. An exception in a second backward of one step, or in one without a new forward: two losses share one graph there."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather. The exception and the order of calls in the step that it ended."
@@ -172,6 +173,13 @@ WHERE f.rank NOT IN (SELECT rank FROM events WHERE event = 'buffer-carried')
 SELECT rank, (detail ->> '$.first')::BIGINT AS step, (detail ->> '$.alive')::DOUBLE AS value,
     'error' AS severity, 'forward' AS phase, 'buffers_kept' AS kept_, detail ->> '$.buffer' AS buffer
 FROM events WHERE event = 'buffer-carried'
+-- detector: unused
+-- evaluations: what is let go of in each of them is bounded, so it is advice
+SELECT rank, min(step) AS step, max((detail ->> '$.graphs')::DOUBLE) AS value, 'warning' AS severity,
+    'loss' AS phase, 'let_go_unused' AS kept_, min(step) - 1 AS last_step,
+    max((detail ->> '$.forwards')::BIGINT) AS forwards
+FROM events WHERE event = 'graphs-let-go' AND rank NOT IN (SELECT rank FROM graphs_kept)
+GROUP BY rank
 -- detector: refused
 -- the first backward of a step cannot meet a graph that this step has used up: it is of a step before.
 -- Where the whole forward ran anew, something that was carried over leads into it

@@ -67,11 +67,17 @@ not_this = "Whole models that no optimizer holds, in eval mode or also run witho
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 -- shared
-WITH trained AS (
+WITH gone AS (
+    -- steps of an optimizer that was let go of later: what it held is not known any more
+    SELECT DISTINCT rank, step FROM steps
+    WHERE stepped AND (rank, optimizer_id) NOT IN
+        (SELECT (rank, optimizer_id) FROM parameters WHERE optimizer_id IS NOT NULL)
+), trained AS (
     SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step,
         min(seq) AS seq
     FROM param_steps
-    WHERE NOT missing AND sum_sq > 0 GROUP BY rank, tensor_id
+    WHERE NOT missing AND sum_sq > 0 AND (rank, step) NOT IN (SELECT (rank, step) FROM gone)
+    GROUP BY rank, tensor_id
 ), still AS (
     SELECT s.rank, s.tensor_id
     FROM tensor_stats s
@@ -86,8 +92,9 @@ WITH trained AS (
     SELECT p.*, t.steps, t.step AS first_step FROM parameters p
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
-    -- a gradient that what froze the parameter has left behind stays as it is
-    WHERE (p.requires_grad OR t.gradients >= $steps) AND p.optimizer_id IS NULL AND p.model IS NOT NULL
+    -- a gradient that is left behind, by what froze the parameter or by a training that is over, stays as it is
+    WHERE (p.requires_grad AND (t.gradients > 1 OR p.rank NOT IN (SELECT rank FROM gone)) OR t.gradients >= $steps)
+      AND p.optimizer_id IS NULL AND p.model IS NOT NULL
 )
 -- shared: as_made
 -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
