@@ -92,8 +92,9 @@ WITH gone AS (
     SELECT p.*, t.steps, t.step AS first_step FROM parameters p
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
-    -- a gradient that is left behind, by what froze the parameter or by a training that is over, stays as it is
-    WHERE (p.requires_grad AND (t.gradients > 1 OR p.rank NOT IN (SELECT rank FROM gone)) OR t.gradients >= $steps)
+    -- a gradient left behind stays as it is: by what froze the parameter, or by a training that is over
+    WHERE (t.gradients >= $steps
+        OR p.requires_grad AND (t.gradients > 1 OR p.rank NOT IN (SELECT rank FROM gone)))
       AND p.optimizer_id IS NULL AND p.model IS NOT NULL
 )
 -- shared: as_made
