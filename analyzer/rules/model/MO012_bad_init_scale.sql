@@ -38,7 +38,7 @@ kinds = ["parameter"]
 [doc]
 what = "The weight of a linear or convolution layer has an unusual first standard deviation. It is far above or below every usual initialisation for its fan-in. For a layer that joins later it is far above. The same holds for a layer of the script's own that multiplies by a matrix."
 why = "Activations and gradients change their scale by that factor in each layer."
-not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02). A small start of a head whose output no layer takes in, small fan-in. Embeddings and heads tied to them."
+not_this = "A model that follows one alike in the same run. Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02). A small start of a head whose output no layer takes in, small fan-in. Embeddings and heads tied to them."
 source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)). Four times above and fifty below leave room for all usual gains."
 */
 -- shared
@@ -49,6 +49,11 @@ WITH first AS (
     FROM tensor_stats s
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
     WHERE s.nan_count + s.inf_count = 0 GROUP BY s.rank, s.tensor_id
+), again AS (
+    -- of a model that follows one alike: it starts with what that has learnt, as the copies of clients do
+    SELECT p.rank, p.tensor_id FROM parameters p JOIN first f ON f.rank = p.rank AND f.tensor_id = p.tensor_id
+    JOIN parameters e ON e.rank = p.rank AND e.tensor = p.tensor AND e.shape = p.shape
+    JOIN first b ON b.rank = e.rank AND b.tensor_id = e.tensor_id AND b.step < f.step
 ), weights AS (
     SELECT p.rank, p.tensor, p.module, p.call_order, f.std, f.step,
         list_product(list_transform(p.shape[2:], lambda x: x::DOUBLE))::BIGINT AS fan_in,
@@ -59,6 +64,7 @@ WITH first AS (
       AND len(p.shape) >= 2
       AND f.phase = 'forward'
       AND p.optimizer_id IS NOT NULL
+      AND (p.rank, p.tensor_id) NOT IN (SELECT (rank, tensor_id) FROM again)
       -- a head that is tied to an embedding starts as the embedding does; its model scales what it puts out
       AND NOT EXISTS (FROM tensors h
           JOIN tensors e ON e.rank = h.rank AND e.storage = h.storage
@@ -104,6 +110,7 @@ WITH outputs AS (
     WHERE len(p.shape) = 2
       AND p.optimizer_id IS NOT NULL
       AND f.phase = 'forward'
+      AND (p.rank, p.tensor_id) NOT IN (SELECT (rank, tensor_id) FROM again)
       AND NOT regexp_matches(p.class_name, '^(Linear|Conv[123]d)$|Embedding|RNN|LSTM|GRU|Attention')
       AND list_sort(p.shape) = list_sort([o.width_in, o.width])
         AND o.rms / nullif(f.std * sqrt(o.width_in) * o.rms_in, 0) BETWEEN $half AND 2

@@ -47,6 +47,8 @@ WITH grads AS (
     JOIN owners o ON o.rank = m.rank AND o.ancestor_id = m.module_id
     JOIN called c ON c.rank = m.rank AND c.ancestor_id = m.module_id
     WHERE NOT c.called AND o.missing AND m.parent_id IS NOT NULL
+      -- torch's own attention computes with the weights of its last layer, and never calls it
+      AND m.class_name <> 'NonDynamicallyQuantizableLinear'
 ), sizes AS (
     -- in how many sizes the outputs of a module came
     SELECT t.rank, t.module_id, count(DISTINCT s.numel) AS numbers
