@@ -41,6 +41,7 @@ SHARED = (
     "nonfinite_origin",
     "operator_sites",
     "first_bad_operator",
+    "lost_outside_graph",
     "target_syncs",
     "batch_fields",
     "data_changes",
