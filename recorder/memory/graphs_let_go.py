@@ -14,7 +14,7 @@ from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from .weak_marks import Mark
+from .weak_marks import Mark, leave
 
 _EACH = 8
 """Forwards from one count to the next, and graphs that are worth a word: a loss over several forwards has as many."""
@@ -53,7 +53,7 @@ class GraphsLetGo(Watch):
         if node is None:
             return
         mark = Mark()
-        node.metadata["firstfault.let_go"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
+        leave(mark, node, "let_go")
         self._marks.append(weakref.ref(mark))
         self._module_id = entry.id
         if len(self._marks) % _EACH == 0:

@@ -21,7 +21,7 @@ from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
 from ..tensors.moments import measurable
-from .weak_marks import Followed, Mark, Marks
+from .weak_marks import Followed, Mark, Marks, leave
 
 _MOST = 20_000
 
@@ -113,7 +113,7 @@ class HeldOutputs(Watch):
         if node is None or self.session.position.saved_tensor_hooks_used:
             return None
         mark = Mark()
-        node.metadata["firstfault.output"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
+        leave(mark, node, "output")
         return weakref.ref(mark)
 
     def _count(self) -> None:
@@ -171,7 +171,7 @@ class HeldActivations(Watch):
         if self._unmarked and tensor.grad_fn is not None and not self.session.position.saved_tensor_hooks_used:
             self._unmarked, self._any_graphs = False, True
             mark = self._beginnings.add(step)
-            tensor.grad_fn.metadata["firstfault.forward"] = mark  # pyright: ignore[reportIndexIssue] — as above
+            leave(mark, tensor.grad_fn, "forward")
         if tensor.grad_fn is None or step % self._interval or len(self._held) >= _MOST:
             return
         self._noted += 1

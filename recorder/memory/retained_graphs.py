@@ -9,7 +9,7 @@ from torch import Tensor
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from .weak_marks import Marks
+from .weak_marks import Marks, leave
 
 
 class GraphsAlive(Watch):
@@ -32,7 +32,7 @@ class GraphsAlive(Watch):
         if node is None or self.session.position.saved_tensor_hooks_used:
             return
         mark = self._marks.add(self.session.position.step)
-        node.metadata["firstfault"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
+        leave(mark, node, "loss")
 
     def _count(self) -> None:
         # the loss of the step before usually still has its name

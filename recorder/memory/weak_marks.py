@@ -4,7 +4,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 _RECENT = 64
 """Steps for which all are looked at in every step."""
@@ -19,6 +19,11 @@ class Mark:
     """Dies with what carries it."""
 
     __slots__ = ("__weakref__",)
+
+
+def leave(mark: Mark, node: Any, name: str) -> None:
+    """Put a mark into autograd's own notes of a node: it dies with the node."""
+    node.metadata[f"firstfault.{name}"] = mark
 
 
 class Marks:

@@ -7,6 +7,8 @@ optimizer step and the next, until one makes a lost number of finite ones. Nothi
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from math import isfinite
 from time import perf_counter_ns
 from typing import Any
@@ -62,7 +64,7 @@ class LostOutsideGraph(Watch):
     def _lost(self, moments: Moments) -> None:
         self._in_a_row = self._in_a_row + 1 if moments.nonfinite else 0
         if self._in_a_row == _IN_A_ROW and self._look is None and not _compiled_code():
-            self._look = _Look()
+            self._look = _Look(partial(self.session.guard.fault, self.name))
 
     def _begin(self) -> None:
         look = self._look
@@ -110,8 +112,9 @@ def _take_out(mode: Any) -> None:
 class _Look(overrides.TorchFunctionMode):
     """Looks at what functions of torch give, until one gives a lost number for finite ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
         super().__init__()
+        self._failed = failed
         self.wanted = True
         self._places: set[Place] = set()
         self._found: list[dict[str, object]] = []
@@ -131,8 +134,9 @@ class _Look(overrides.TorchFunctionMode):
             began = perf_counter_ns()
             try:
                 self._look_at(func, args, kwargs or {}, result)
-            except Exception:  # noqa: BLE001 - whatever it was, it concerns a lost run: the training goes on
+            except Exception as e:  # noqa: BLE001 - whatever is wrong with the watch, the training goes on
                 self.wanted = False
+                self._failed(e)
             self._spent += perf_counter_ns() - began
             self.wanted = self.wanted and self._spent < _MOST_NS
         return result
