@@ -37,6 +37,8 @@ class DetachedTerm(NamedTuple):
     made_line: int
     made: str
     """What made a number of it."""
+    reason: str = "cut"
+    """cut, or no_graph_created."""
 
 
 def may_detach(text: str) -> bool:
@@ -51,10 +53,10 @@ def detached_terms(tree: ast.Module, source: str) -> Iterator[DetachedTerm]:
     lines = source.split("\n")
     for scope, function in scopes(tree):
         nodes = list(inside(scope))
-        bound = _bindings(nodes)
+        bound = single_bindings(nodes)
         if not any(_TERM.search(name) and any(_cuts(b.value) for b in made) for name, made in bound.items()):
             continue
-        lost = _lost(nodes)
+        lost = lost_names(nodes)
         for statement in nodes:
             if not isinstance(statement, ast.Assign | ast.Call | ast.Return):
                 continue
@@ -73,7 +75,7 @@ def _before(made: list[ast.Assign], statement: ast.expr | ast.stmt) -> list[ast.
     return [b for b in made if b.lineno < statement.lineno]
 
 
-def _lost(nodes: list[ast.AST]) -> set[str]:
+def lost_names(nodes: list[ast.AST]) -> set[str]:
     """Names on which backward is called: ``loss.backward()``, ``scale(loss).backward()``, ``accelerator.backward(loss)``."""
     found: set[str] = set()
     for node in nodes:
@@ -86,7 +88,7 @@ def _lost(nodes: list[ast.AST]) -> set[str]:
     return found - {""}
 
 
-def _bindings(nodes: list[ast.AST]) -> dict[str, list[ast.Assign]]:
+def single_bindings(nodes: list[ast.AST]) -> dict[str, list[ast.Assign]]:
     """Name → assignments of it alone; a name that is bound otherwise as well has one more."""
     found: dict[str, list[ast.Assign]] = {}
     for node in nodes:
@@ -143,18 +145,18 @@ def _sum_with(
         case _:
             return None
     for value in sums:
-        terms = list(_terms(value))
+        terms = list(terms_of(value))
         numbers = [name for term in terms if (name := _number_of(term, cut))]
-        live = [t for t in terms if not _number_of(t, cut) and any(_is_live(n, bound) for n in ast.walk(t))]
+        live = [t for t in terms if not _number_of(t, cut) and any(is_live(n, bound) for n in ast.walk(t))]
         if len(terms) > 1 and numbers and live:
             return value, numbers[0]
     return None
 
 
-def _terms(value: ast.expr) -> Iterator[ast.expr]:
+def terms_of(value: ast.expr) -> Iterator[ast.expr]:
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub):
-        yield from _terms(value.left)
-        yield from _terms(value.right)
+        yield from terms_of(value.left)
+        yield from terms_of(value.right)
     else:
         yield value
 
@@ -180,7 +182,13 @@ def _is_factor(node: ast.expr) -> bool:
             return False
 
 
-def _is_live(node: ast.AST, bound: dict[str, list[ast.Assign]]) -> bool:
+def name_of(term: ast.expr) -> str:
+    """A term without its factors, as it is called: its first variable that is no factor."""
+    names = [n.id for n in ast.walk(term) if isinstance(n, ast.Name) and not _is_factor(n)]
+    return next((n for n in names if _TERM.search(n)), names[0] if names else ast.unparse(term))
+
+
+def is_live(node: ast.AST, bound: dict[str, list[ast.Assign]]) -> bool:
     """Whether it is a call, or a name that a call has made in this function."""
     if isinstance(node, ast.Call):
         return not _cuts(node)

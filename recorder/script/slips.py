@@ -10,16 +10,21 @@ from typing import NamedTuple
 
 from .detached_parts import DetachedPart, detached_parts, may_cut
 from .detached_terms import DetachedTerm, detached_terms, may_detach
+from .graphless_terms import graphless_terms, may_leave_graph
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, is_state, may_lose
 from .overwritten_results import may_overwrite, overwritten
 from .rebound_parameters import may_rebind, rebound
 from .source_nodes import dotted, shown_in
 from .unread_arguments import may_leave_unread, unread
+from .unread_branches import UnreadBranch, may_hold_unread_branch, unread_branches
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
-_READERS = (may_lose, may_keep, may_detach, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search)
+_READERS = (
+    may_lose, may_keep, may_detach, may_leave_graph, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search,
+    may_hold_unread_branch,
+)  # fmt: skip
 """What finds a text worth a parse."""
 
 _LARGEST = 300_000
@@ -46,6 +51,7 @@ class Slips(NamedTuple):
     calls: tuple[tuple[str, str], ...] = ()
     """(function, name that it calls), where something was left lying or detached."""
     cut: tuple[DetachedPart, ...] = ()
+    branches: tuple[UnreadBranch, ...] = ()
 
 
 @cache
@@ -88,9 +94,11 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 pass
     left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text)]
     left.sort(key=lambda slip: slip.line)
-    kept, detached = tuple(kept_aliases(tree, text)), tuple(detached_terms(tree, text))
+    kept = tuple(kept_aliases(tree, text))
+    detached = (*detached_terms(tree, text), *graphless_terms(tree, text))
     calls = tuple(sorted(called)) if left or detached else ()
-    return Slips(tuple(left), tuple(again), kept, detached, calls, tuple(detached_parts(tree, text)))
+    cut, branches = tuple(detached_parts(tree, text)), tuple(unread_branches(tree, text))
+    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches)
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -47,6 +47,7 @@ class SourceSlipsWatch(Watch):
         "events:alias-kept",
         "events:term-detached",
         "events:part-detached",
+        "events:result-unread",
     )
 
     def __init__(self, session: Session) -> None:
@@ -76,6 +77,7 @@ class SourceSlipsWatch(Watch):
             self._discarded(file, {"forward"}, model, inside)
             self._detached(file, {"forward"})
             self._cut(file, model, inside)
+            self._unread(file, model, inside)
         self._repeated(model, {code.co_filename for code in forwards.values()})
 
     def _steps(self) -> None:
@@ -151,6 +153,7 @@ class SourceSlipsWatch(Watch):
                         "text": slip.text,
                         "term": slip.term,
                         "made": slip.made,
+                        "reason": slip.reason,
                         "made_place": f"{shown(file)}:{slip.made_line}",
                         "place": f"{shown(file)}:{slip.line}",
                     },
@@ -171,6 +174,28 @@ class SourceSlipsWatch(Watch):
                         f"{slip.text} detaches what {entry.name or entry.model} has put out",
                         entry,
                         {"text": slip.text, "place": f"{shown(file)}:{slip.line}"},
+                    )
+
+    def _unread(self, file: str, model: nn.Module, classes: dict[type[nn.Module], CodeType]) -> None:
+        """Modules whose results end in a variable that nothing reads."""
+        for slip in slips(file).branches:
+            holder = next((m for m in model.modules() if type(m) in classes and type(m).__name__ == slip.owner), None)
+            if holder is None or not self._new(file, slip.line):
+                continue
+            for attribute in slip.attributes[:_MOST_TOLD]:
+                part = holder._modules.get(attribute)
+                entry = None if part is None else self.session.catalogue.find(part)
+                if entry is not None:
+                    self._tell(
+                        "result-unread",
+                        f"nothing reads {slip.target} after {slip.text}",
+                        entry,
+                        {
+                            "text": slip.text,
+                            "target": slip.target,
+                            "untouched": slip.untouched or None,
+                            "place": f"{shown(file)}:{slip.line}",
+                        },
                     )
 
     def _kept(self, file: str, lines: dict[str, int]) -> None:

@@ -8,7 +8,7 @@ import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.script.lost_results import may_lose
-from firstfault.recorder.script.slips import slips, slips_of
+from firstfault.recorder.script.slips import Slips, slips, slips_of
 
 SCRIPT = """
 import torch
@@ -243,8 +243,8 @@ def test_a_file_that_is_no_python_or_is_gone_holds_nothing(tmp_path: Path) -> No
     broken = tmp_path / "broken.py"
     broken.write_text("def f(:\n    x.clamp(0)\n")
 
-    assert slips(str(broken)) == ((), (), (), (), (), ())
-    assert slips(str(tmp_path / "none.py")) == ((), (), (), (), (), ())
+    assert slips(str(broken)) == Slips()
+    assert slips(str(tmp_path / "none.py")) == Slips()
 
 
 SUM = """

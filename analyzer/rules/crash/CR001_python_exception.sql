@@ -28,6 +28,11 @@ value = 600
 unit = "characters"
 doc = "End of the traceback that is looked at."
 source = "convention: of this project, the last two or three frames"
+[params.late]
+value = 16
+unit = "steps"
+doc = "Steps by which an assertion of a device may come up after its batch."
+source = "convention: of this project, as for an index out of range on the device (DA031)"
 [needs]
 ended = true
 [doc]
@@ -71,11 +76,12 @@ SELECT coalesce(e.rank, 0) AS rank,
         ELSE CASE WHEN k.remedy IS NULL THEN 'unknown_at' ELSE 'known_at' END
         END AS fix_,
     -- an exception that speaks of numbers, or of a limit that was reached bit by bit, may have been coming
-    -- for long; any other was brought about by what happened just now
+    -- for long; an assertion of a device comes up late; any other was brought about by what happened just now
     CASE
         WHEN regexp_matches(e.exception_message || chr(10) || right(e.traceback, $end),
             '(?i)(\bnan\b|\binf\b|isnan|isfinite|finite|infinity|diverge|overflow|exploded|too many open '
             'files)') OR k.known = 'onecycle-end' THEN NULL
+        WHEN e.exception_message LIKE '%device-side assert%' THEN $late
         ELSE 1
         END AS reach
 FROM exits e CROSS
