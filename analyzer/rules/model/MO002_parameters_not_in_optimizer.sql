@@ -68,10 +68,16 @@ source = "Counts and exact equality; torch's Linear and Conv draw weights unifor
 */
 -- shared
 WITH gone AS (
-    -- steps of an optimizer that was let go of later: what it held is not known any more
+    -- steps of an optimizer that was let go of later: what it held is not known any more. One that steps to
+    -- the end may hold what another holds too
     SELECT DISTINCT rank, step FROM steps
     WHERE stepped AND (rank, optimizer_id) NOT IN
         (SELECT (rank, optimizer_id) FROM parameters WHERE optimizer_id IS NOT NULL)
+      AND (rank, optimizer_id) NOT IN (
+        SELECT (rank, optimizer_id)
+        FROM (SELECT rank, optimizer_id, max(step) AS last_, max(max(step)) OVER (PARTITION BY rank) AS end_
+            FROM steps WHERE stepped GROUP BY rank, optimizer_id)
+        WHERE last_ >= end_ - 1)
 ), trained AS (
     SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step,
         min(seq) AS seq
