@@ -85,7 +85,8 @@ WITH sizes AS (
     JOIN small s ON s.rank = m.rank
     LEFT JOIN given g ON g.rank = m.rank AND g.module_id = m.module_id
     WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$') AND m.call_order IS NOT NULL
-      AND coalesce(g.samples <= greatest($most, (SELECT max(z.size) FROM sizes z WHERE z.rank = m.rank)), true)
+      AND coalesce(g.samples <= greatest($most,
+          (SELECT max(z.size) FROM sizes z WHERE z.rank = m.rank)), true)
       -- it takes the statistics of at least half of these batches
       AND coalesce((SELECT 2 * count(*) FILTER (q.training AND z.size <= $most) >= count(*)
           FROM modes q
