@@ -1,4 +1,9 @@
-"""`firstfault run`: the script's own exit status, 2 where it could not be started."""
+"""`firstfault run`: the script's own exit status, 2 where it could not be started.
+
+Its options are declared for typer, in annotations that are texts: so base/plain_arguments.py can read them without it.
+"""
+
+from __future__ import annotations
 
 import ast
 import importlib.util
@@ -10,20 +15,23 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
 from contextlib import suppress
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from .base.errors import RecorderError
 from .supervisor import signals
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.machinery import ModuleSpec
+
+    import typer
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    globals()["typer"] = sys.modules["typer"]  # the annotations of `run` name it
     # everything after SCRIPT is the script's, --help too
     app.command("run", context_settings={"allow_interspersed_args": False})(run)
 
@@ -216,7 +224,7 @@ def run(
             raise
         sys.stderr.write(f"firstfault: {e}\n")
         status = 2
-    raise typer.Exit(status)
+    sys.exit(status)
 
 
 def _record(

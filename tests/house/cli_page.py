@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import typer
-from firstfault.__main__ import build_app
+from firstfault.application import build_app
 from typer.main import get_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cli_page
 import pytest
-from firstfault.__main__ import ROOMS, build_app
+from firstfault.application import ROOMS, build_app
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]

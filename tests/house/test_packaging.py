@@ -92,6 +92,7 @@ def test_the_wheel_holds_every_file_of_every_room(wheel):
     wanted |= {
         "firstfault/__init__.py",
         "firstfault/__main__.py",
+        "firstfault/application.py",
         "firstfault/notebook.py",
         "firstfault/own_libraries.py",
     }
@@ -155,7 +156,7 @@ def test_the_root_package_loads_nothing():
 
 
 def test_each_command_loads_only_its_room():
-    code = "import sys; from firstfault.__main__ import build_app; build_app({!r}); print(*sys.modules)"
+    code = "import sys; from firstfault.application import build_app; build_app({!r}); print(*sys.modules)"
     loaded = {
         c: set(_run(sys.executable, "-c", code.format(c), cwd=ROOT.parent).stdout.split()) for c in ("run", "report")
     }

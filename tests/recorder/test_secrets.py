@@ -5,8 +5,8 @@ from html import unescape
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
+from firstfault.application import build_app
 from firstfault.recorder.supervisor.output_tail import OutputTail
 from firstfault.reports.page.data import reduce_page
 from firstfault.reports.page.render import render_page

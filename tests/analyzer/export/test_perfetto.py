@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace
 from firstfault.analyzer.errors import ImportFileError
 from firstfault.analyzer.export.perfetto import export_trace
 from firstfault.analyzer.importers import import_files
 from firstfault.analyzer.rule_cases.case_tables import exit_record, filled, manifest, write_part
+from firstfault.application import build_app
 from firstfault.schemas import write_json
 from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON
 from typer.testing import CliRunner

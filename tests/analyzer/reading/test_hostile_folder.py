@@ -12,9 +12,9 @@ import forked
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import AnalyzerError, QueryError
+from firstfault.application import build_app
 from firstfault.reports.commands.sql import asked
 from firstfault.schemas import TABLES, RunManifest, captures_of, write_json
 from firstfault.schemas.files.layout import part_path

@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.reading.check import check
+from firstfault.application import build_app
 from firstfault.schemas import VERSION_KEY
 from firstfault.schemas.files.checksums import with_crc
 from firstfault.schemas.files.layout import part_path, parts, segment_path

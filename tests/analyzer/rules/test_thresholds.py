@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import RuleError, Trace, diagnose, load_rules, rules_for
+from firstfault.application import build_app
 from typer.testing import CliRunner
 
 OWN = """/*

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import rules_for
+from firstfault.application import build_app
 from firstfault.reports.batch.remote import RemoteFile, RemoteRun, cached, fetch, runs_at
 from firstfault.reports.batch.run_tree import find_runs, state_key
 from firstfault.reports.text.errors import NoRunError, ReportError

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer.diagnosis.run_summary import FINDINGS_SCHEMA, RunSummary
+from firstfault.application import build_app
 from firstfault.reports.batch import run as batch
 from firstfault.reports.batch.index import loss_paths, reduce_index
 from firstfault.reports.batch.page import write_index

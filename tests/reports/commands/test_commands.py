@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from firstfault.__main__ import build_app
+from firstfault.application import build_app
 from firstfault.reports.commands import diagnose, report
 from typer.testing import CliRunner
 
@@ -186,7 +186,7 @@ def test_a_page_of_a_million_steps_is_no_larger_than_one_of_ten_thousand(broken_
 
 def test_help_and_diagnose_load_neither_torch_nor_the_chart_libraries(broken_run):
     code = (
-        "import sys\nfrom firstfault.__main__ import build_app\nbuild_app()\n"
+        "import sys\nfrom firstfault.application import build_app\nbuild_app()\n"
         "print([m for m in ('torch', 'altair', 'vl_convert') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.home())

@@ -4,8 +4,8 @@ import json
 
 import pytest
 import typer
-from firstfault.__main__ import build_app
 from firstfault.analyzer import load_rules
+from firstfault.application import build_app
 from typer.testing import CliRunner
 
 

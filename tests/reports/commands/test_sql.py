@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import typer
-from firstfault.__main__ import build_app
+from firstfault.application import build_app
 from typer.testing import CliRunner
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.compare import divergence
 from firstfault.analyzer.compare.comparison import compare
+from firstfault.application import build_app
 from typer.testing import CliRunner
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import forked
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, Verdict, diagnose
 from firstfault.analyzer.compare.comparison import Comparison, compare
+from firstfault.application import build_app
 from firstfault.reports.commands import compare as compare_command
 from typer.testing import CliRunner
 

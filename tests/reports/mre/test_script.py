@@ -12,7 +12,7 @@ import forked
 import msgspec
 import pytest
 import torch
-from firstfault.__main__ import build_app
+from firstfault.application import build_app
 from firstfault.recorder.capture.call_recipe import Planner
 from firstfault.reports.mre.script_code import code_for
 from torch import nn

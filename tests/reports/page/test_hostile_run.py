@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstfault.__main__ import build_app
+from firstfault.application import build_app
 from firstfault.schemas import ExceptionRecord, write_json
 from firstfault.schemas.files.layout import part_path
 from typer.testing import CliRunner

@@ -15,11 +15,11 @@ from typing import Any
 
 import firstfault
 import pytest
-from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import language, speaking
 from firstfault.analyzer.language import say as say_of_analyzer
 from firstfault.analyzer.word_patterns import in_words
+from firstfault.application import build_app
 from firstfault.reports.commands.asked_language import chosen_language
 from firstfault.reports.live import look_at, view_of_live
 from firstfault.reports.page.data import reduce_page
