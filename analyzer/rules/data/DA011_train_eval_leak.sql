@@ -10,13 +10,16 @@ seeks = [
     [
         "batches: phase = 'eval' AND sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2",
         "events: event = 'called-validation'",
+        "events: event = 'whole-of-split'",
     ],
 ]
 [say.by_]
 other_rank = " by rank {other}"
 as_validation = ", and {place} goes through them as {text}"
 own_steps = ", in {steps} optimizer steps of their own ({place} goes through them as {text})"
+unread_split = ", for both read the whole of the data set that is split at {place}, and no loader reads a part of it"
 [say.remedy]
+read_the_parts = "Give the parts of the split to the loaders, not the data set that they were taken from"
 own_split = "Split by sample (or by source) before anything is copied or augmented"
 other_ranks_split = "Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own"
 own_view = "Give the validation a split of its own: its data set reads the training samples. The evaluation after the training reads others"
@@ -92,7 +95,7 @@ source = "convention: of this project, one of five may not be seen yet"
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples. Or the optimizers of the training make a step on each batch of that loader too, in passes of its own."
+what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples. Or the optimizers of the training make a step on each batch of that loader too, in passes of its own. Or the script splits a data set, and the loaders of training and evaluation both read the whole of it."
 why = "What was seen in training is no test."
 not_this = "Samples of several fields of which fewer than half are alike in one field, and none in all (a warning). The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
@@ -470,6 +473,30 @@ WHERE v.passes >= $bouts
   AND EXISTS (FROM loaders t
       WHERE t.rank = v.rank AND t.optimizers = v.optimizers AND t.step < v.last_ AND v.step < t.last_
         AND (t.rank, t.loader_id) NOT IN (SELECT (rank, loader_id) FROM called))
+-- detector: unread_split
+WITH whole AS (
+    SELECT e.rank, (e.detail ->> '$.loader_id')::INT AS loader_id, e.detail ->> '$.split' AS split,
+        any_value(e.detail ->> '$.place') AS place
+    FROM events e WHERE e.event = 'whole-of-split' GROUP BY ALL
+), read AS (
+    -- loaders of one data set have one number
+    SELECT w.rank, w.split, w.place, b.phase = 'eval' AS evaluated, b.epoch, b.step, b.batch_index,
+        max(b.batch_size) AS size
+    FROM whole w JOIN batches b ON b.rank = w.rank AND b.loader_id = w.loader_id
+    GROUP BY ALL
+), uses AS (
+    SELECT rank, split, place, evaluated, min(step) AS step,
+        round(sum(size) / count(DISTINCT epoch))::BIGINT AS samples
+    FROM read
+    GROUP BY rank, split, place, evaluated
+)
+SELECT v.rank, v.step, v.samples AS value, v.samples, percent_of_whole(v.samples, v.samples) AS percent,
+    v.place,
+    'unread_split' AS by_, 'read_the_parts' AS remedy, 'error' AS severity
+FROM uses v
+JOIN uses t ON t.rank = v.rank AND t.split = v.split AND v.evaluated AND NOT t.evaluated
+WHERE NOT EXISTS (FROM events e
+    WHERE e.rank = v.rank AND e.event = 'part-of-split' AND e.detail ->> '$.split' = v.split)
 -- together
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, value DESC) = 1
 ORDER BY step, rank
