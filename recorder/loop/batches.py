@@ -269,6 +269,14 @@ def fingerprint(tensor: Tensor) -> int | None:
     return both - (1 << 64) if both >> 63 else both
 
 
+def is_mapping(value: Any) -> bool:
+    """Whether it has keys and their values, as a dict and what tokenizers give. An attribute called ``items`` is not enough: in
+    fastai it is the data itself."""
+    return isinstance(value, dict) or (
+        callable(getattr(value, "items", None)) and callable(getattr(value, "keys", None))
+    )
+
+
 def tensor_fields(batch: Any) -> Iterator[tuple[str, Tensor]]:
     """Named tensors of a batch of any nesting, at most 16 of each level."""
     return _fields_of(batch, "")
@@ -281,7 +289,7 @@ def _fields_of(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Ten
     if depth == 3:
         return
     items: list[tuple[Any, Any]] = []
-    if isinstance(value, dict) or hasattr(value, "items"):
+    if is_mapping(value):
         items = list(value.items())
     elif isinstance(value, (tuple, list)):
         items = list(enumerate(value))

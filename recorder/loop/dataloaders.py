@@ -139,25 +139,27 @@ class LoaderWatch(Part):
         return found
 
     def _began(self, _note: Any, iterator: Any, loader: Any) -> None:
+        facts = {"loader_batches": _length(loader), "workers": int(loader.num_workers), **_reach(loader)}
+        self._begin(iterator, loader.dataset, facts)
+
+    def _begin(self, iterator: Any, dataset: Any, facts: Row) -> None:
         iteration = self._of(iterator)
-        id_ = iteration.loader_id = self._number(loader)
+        id_ = iteration.loader_id = self._number(dataset)
         iteration.epoch = self._epochs.get(id_, 0)
         iteration.now = self._passes[id_] = _Pass(self._passes.get(id_))
         iteration.of_loader = {
             "left_passes": iteration.now.left_passes,
             "left_after": iteration.now.left_after,
-            "loader_batches": _length(loader),
-            "workers": int(loader.num_workers),
-            "dataset_id": self._dataset_number(loader.dataset),
-            **_reach(loader),
+            "dataset_id": self._dataset_number(dataset),
+            **facts,
         }
         self._epochs[id_] = iteration.epoch + 1
 
     def _ended(self, iterator: Any) -> None:
         self._of(iterator).now.ended = True
 
-    def _number(self, loader: Any) -> int:
-        key, alive = _identity(loader)
+    def _number(self, dataset: Any) -> int:
+        key, alive = _identity(dataset)
         known = self._loaders.get(key)
         if known is None or known[0]() is None:
             known = self._loaders[key] = alive, self.session.attempt.first_loader + self._count
@@ -181,6 +183,8 @@ class LoaderWatch(Part):
 
     def _loaded(self, iterator: Any, batch: Any, waited: int) -> None:
         iteration = self._of(iterator)
+        if iteration.loader_id is None:  # made without a loader's __iter__, as fastai does
+            self._begin(iterator, iterator._dataset, {"loader_batches": None, "workers": int(iterator._num_workers)})
         index = iteration.indices.popleft() if iteration.indices else None
         if self.session.position.unwatched:
             iteration.now.place += 1
@@ -197,10 +201,9 @@ class LoaderWatch(Part):
         self.data.loaded(batch, origin)
 
 
-def _identity(loader: Any) -> tuple[tuple[Any, ...], Callable[[], Any]]:
+def _identity(dataset: Any) -> tuple[tuple[Any, ...], Callable[[], Any]]:
     """What makes two loaders the same (a loader made again for each epoch over the same data counts as one), and what tells
     whether that still lives: None from it means that the address has been given to other data."""
-    dataset = loader.dataset
     if isinstance(dataset, TensorDataset) and dataset.tensors:
         first = dataset.tensors[0]
         # a slice is a new object in each epoch, what it is a view of is not

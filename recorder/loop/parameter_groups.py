@@ -76,7 +76,8 @@ class Rosters:
                 for g, group in enumerate(roster.groups)
                 for i, p in enumerate(group)
             ]
-            if catalogue.calls == 0:
+            # before the first gradient a closure has still to call what is trained
+            if catalogue.calls == 0 and any(p.grad is not None for p, _, _ in roster.found):
                 self._session.signals.unseen_models.emit()
             roster.free = [e for p, e in catalogue.model_parameters() if p not in catalogue.holders]
             roster.regrouped, roster.version = self.regrouped, catalogue.version

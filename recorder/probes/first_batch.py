@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...schemas.files.probe_report import Picture
+from ..loop.batches import is_mapping
 
 _MOST = 8
 _LARGEST = 256
@@ -34,11 +35,7 @@ def _named(value: Any, name: str, depth: int = 0) -> list[tuple[str, Tensor]]:
     if depth == 3:
         return []
     items = (
-        list(value.items())
-        if hasattr(value, "items")
-        else list(enumerate(value))
-        if isinstance(value, list | tuple)
-        else []
+        list(value.items()) if is_mapping(value) else list(enumerate(value)) if isinstance(value, list | tuple) else []
     )
     return [found for key, item in items for found in _named(item, f"{name}.{key}" if name else str(key), depth + 1)]
 

@@ -32,6 +32,9 @@ from ..tensors.moments import measurable
 from .copied_submodules import TrainedParts, is_trained, untrained_parts
 
 _MOST_COPIES = 4
+_MOST_FOUND = 64
+"""Copies of the whole run: where the best weights are kept, each is a new one."""
+
 _MOST_SUSPECTS = 4096
 _WEIGHTS = 6
 _ELEMENTS = 64
@@ -295,7 +298,7 @@ class CopyWatch(Watch):
 
     def _add(self, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> _Copy | None:
         usable = _usable(pairs)
-        if not usable or owner in self._known or len(self._copies) >= _MOST_COPIES:
+        if not usable or owner in self._known or len(self._copies) >= _MOST_COPIES or self._count >= _MOST_FOUND:
             return None
         self._known[owner] = None
         copy = _Copy(self._count, owner, name, kind, of, usable)

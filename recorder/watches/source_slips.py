@@ -21,6 +21,7 @@ from ..session.watch import Watch
 
 _MOST_FILES = 16
 _MOST_TOLD = 16
+_MOST_WRAPPERS = 4
 _LOSSES = 3
 """Backward passes from which it is seen which functions train."""
 
@@ -75,7 +76,7 @@ class SourceSlipsWatch(Watch):
         for file in sorted({code.co_filename for code in forwards.values()}):
             inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
             self._discarded(file, {"forward"}, model, inside)
-            self._detached(file, {"forward"})
+            self._detached(file, {"forward"}, inside)
             self._cut(file, model, inside)
             self._unread(file, model, inside)
         self._repeated(model, {code.co_filename for code in forwards.values()})
@@ -119,7 +120,7 @@ class SourceSlipsWatch(Watch):
         found = slips(file).discarded
         ran = running(file, roots) if found else set[str]()
         for slip in found:
-            if slip.function in ran and self._new(file, slip.line):
+            if slip.function in ran and _may_run(classes, slip.function, slip.line) and self._new(file, slip.line):
                 part = _part_of(model, classes or {}, slip.function, slip.line)
                 entry = None if part is None else self.session.catalogue.find(part)
                 self._tell(
@@ -139,12 +140,12 @@ class SourceSlipsWatch(Watch):
                     },
                 )
 
-    def _detached(self, file: str, roots: set[str]) -> None:
+    def _detached(self, file: str, roots: set[str], classes: dict[type[nn.Module], CodeType] | None = None) -> None:
         """Sums of losses in what runs."""
         found = slips(file).detached
         ran = running(file, roots) if found else set[str]()
         for slip in found:
-            if slip.function in ran and self._new(file, slip.line):
+            if slip.function in ran and _may_run(classes, slip.function, slip.line) and self._new(file, slip.line):
                 self._tell(
                     "term-detached",
                     f"{slip.term} is a number without a graph in {slip.text}",
@@ -252,10 +253,20 @@ class SourceSlipsWatch(Watch):
 
 
 def _code_of(cls: type[nn.Module], function: str) -> CodeType | None:
-    """The code of a method as its class has it written; None where it is no Python function, as of a scripted module."""
+    """The code of a method as its class has it written, behind the wrappers of libraries. None where it is no Python function,
+    as of a scripted module."""
     found = next((vars(base)[function] for base in cls.__mro__ if function in vars(base)), None)
+    for _ in range(_MOST_WRAPPERS):
+        found = getattr(found, "__wrapped__", found)
     code = getattr(found, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def _may_run(classes: dict[type[nn.Module], CodeType] | None, function: str, line: int) -> bool:
+    """Whether a line can be one of the forwards that run. What they call is known by its name alone."""
+    if classes is None or function != "forward":
+        return True
+    return any(line in {at for *_, at in code.co_lines()} for code in classes.values())
 
 
 def _part_of(
@@ -264,7 +275,7 @@ def _part_of(
     """The first module of the class that holds the line: the one whose function of this name begins last before it."""
     begins: dict[type[nn.Module], int] = {}
     for cls, forward in classes.items():
-        code = getattr(cls.__dict__.get(function), "__code__", None)
+        code = forward if function == "forward" else getattr(cls.__dict__.get(function), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == forward.co_filename and code.co_firstlineno <= line:
             begins[cls] = code.co_firstlineno
     if model is None or not begins:

@@ -97,7 +97,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself. Or the data set of a loader that the script calls its validation set holds the training samples. It is a data set of its own, and only the evaluation after the training reads other samples. Or the optimizers of the training make a step on each batch of that loader too, in passes of its own. Or the script splits a data set, and the loaders of training and evaluation both read the whole of it."
 why = "What was seen in training is no test."
-not_this = "Samples of several fields of which fewer than half are alike in one field, and none in all (a warning). The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
+not_this = "Samples of several fields of which fewer than half are alike in one field, and none in all (a warning). The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own, or one on all of it in one forward. One on all that there is, after the training and beside another. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -203,11 +203,23 @@ WITH loaders AS (
         WHERE evaluated AND loader_id IS NULL) e
         LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
         GROUP BY e.rank, e.step, e.seq, e.field
+), everything AS (
+    -- loaders that bring the whole training set and more, once the training is over
+    SELECT e.rank, e.loader_id
+    FROM (SELECT rank, stage, loader_id, sample, min(step) AS step
+        FROM samples WHERE evaluated AND loader_id IS NOT NULL GROUP BY ALL) e
+    LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
+    GROUP BY e.rank, e.stage, e.loader_id
+    HAVING count(t.sample) >= $whole_set * (SELECT count(*)
+            FROM train w WHERE w.rank = e.rank AND w.stage = e.stage)
+        AND min(e.step) > (SELECT max(step) FROM samples w
+            WHERE w.rank = e.rank AND w.stage = e.stage AND NOT w.evaluated)
 )
 SELECT rank, stage, field, sample, min(step) AS step, bool_and(whole_numbers) AS whole_numbers
 FROM samples s WHERE evaluated
   -- beside a validation set of its own, a part of the training set is looked at for comparison
-  AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained)
+  AND NOT (((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained)
+          OR (rank, loader_id) IN (SELECT (rank, loader_id) FROM everything))
       AND rank IN (SELECT rank FROM loaders WHERE apart))
   AND NOT ((rank, step, seq) IN (SELECT (rank, step, seq) FROM forwards WHERE trained)
       AND rank IN (SELECT rank FROM forwards WHERE apart))

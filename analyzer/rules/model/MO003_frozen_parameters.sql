@@ -44,7 +44,7 @@ or_raised = ["no-grad-fn"]
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end. Or torch refuses backward because nothing requires a gradient, and all that the optimizer holds is frozen. Or a resume freezes parameters again that the same training had thawed and trained, and nothing thaws them until the end."
 why = "The optimizer skips them silently."
-not_this = "Master copies, into which the script puts gradients of its own. Frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are thawed later: a plan that thaws part after part. Only advice where it is so from the first step on while other parameters in an optimizer train. Fine-tuning a head on a frozen backbone is such a case. Only advice where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer. A second stage or run with other frozen parts, which loads no optimizer state. A resume after which the training ends before the thaw would come again."
+not_this = "Master copies, into which the script puts gradients of its own. Averages of other weights, which the script writes. Frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are thawed later: a plan that thaws part after part. Only advice where it is so from the first step on while other parameters in an optimizer train. Fine-tuning a head on a frozen backbone is such a case. Only advice where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer. A second stage or run with other frozen parts, which loads no optimizer state. A resume after which the training ends before the thaw would come again."
 source = "Flags; no threshold."
 */
 -- shared
@@ -70,6 +70,12 @@ WITH looks AS (
     JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id AND u.step = g.step
     WHERE g.frozen AND NOT g.missing AND u.sum_sq > 0
     GROUP BY p.rank, p.tensor_id HAVING count(*) >= $lasting
+    UNION
+    -- the script writes them, as an average of other weights
+    SELECT s.rank, s.tensor_id
+    FROM tensor_stats s
+    JOIN param_steps g ON g.rank = s.rank AND g.tensor_id = s.tensor_id AND g.step = s.step AND g.frozen
+    GROUP BY s.rank, s.tensor_id HAVING count(DISTINCT s.sum) >= $lasting
 ), onset AS (
     SELECT e.*, e.last_free IS NULL
         AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant,

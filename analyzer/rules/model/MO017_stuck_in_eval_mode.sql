@@ -61,7 +61,11 @@ WITH modes AS (
     FROM modes
     GROUP BY rank
 ), drawing AS (
-    SELECT m.rank, m.training, s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) AS drew
+    -- a pass over a loader begins with a draw of its own
+    SELECT m.rank, m.training,
+        CASE WHEN NOT EXISTS (FROM batches b
+                WHERE b.rank = m.rank AND b.step = m.step AND b.loader_id IS NOT NULL AND b.batch_index = 0)
+            THEN s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) END AS drew
     FROM modes m
     JOIN (SELECT rank, step, max(rng) AS rng FROM steps GROUP BY rank, step) s ON s.rank = m.rank
         AND s.step = m.step

@@ -104,6 +104,10 @@ WITH norms AS (
           WHERE o.rank = m.rank AND o.requires_grad AND o.optimizer_id IS NOT NULL AND n.model = m.model)
       AND EXISTS (FROM module_modes c
           WHERE c.rank = m.rank AND c.module_id = m.module_id AND c.training AND c.grad)
+      -- what the script writes at every step is an average of other weights
+      AND NOT EXISTS (SELECT w.tensor_id FROM tensor_stats w
+          WHERE w.rank = p.rank AND w.tensor_id = p.tensor_id
+          GROUP BY w.tensor_id HAVING count(DISTINCT w.sum) >= $lasting)
     GROUP BY ALL HAVING NOT bool_or(p.requires_grad)
 ), followed AS (
     SELECT n.rank, n.module_id, any_value(n.module) AS module, any_value(n.class_name) AS class_name,
