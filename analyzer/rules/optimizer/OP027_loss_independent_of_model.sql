@@ -30,6 +30,11 @@ value = 16
 unit = "roundings"
 doc = "Of float32: what a gradient adds up to that consists of terms which cancel."
 source = "arithmetic: some additions for each sample, each rounded once"
+[params.half]
+value = 0.5
+unit = "roundings"
+doc = "The least that terms which cancel leave. A gradient below it has vanished on its way."
+source = "arithmetic: half a unit in the last place"
 [params.eps]
 value = 1.1920929e-7
 doc = "Distance of float32 numbers at 1."
@@ -45,7 +50,7 @@ steps = 8
 [doc]
 what = "A loss is not zero, but its gradient is exactly zero to the end of the run. The gradient exists, and is zero at every output of the model and in every parameter. Or the gradient is nothing but rounding at the outputs of all models, in every examined step from the first on. These outputs are small, and differ."
 why = "Whatever the model puts out, the loss stays the same: nothing can be learned from it."
-not_this = "A loss that is zero, as a hinge whose margin is met. Layers that died inside the model, since the gradient at the output is not zero there. Steps in which a part gets a gradient. A loss so small that float16 rounds its gradient to zero. Outputs that saturate what comes behind them. A loss that is itself as small as its gradient."
+not_this = "A loss that is zero, as a hinge whose margin is met. Layers that died inside the model, since the gradient at the output is not zero there. Steps in which a part gets a gradient. A loss so small that float16 rounds its gradient to zero. Outputs that saturate what comes behind them. A loss that is itself as small as its gradient. A gradient that has vanished on a long way."
 source = "Exact zeros and persistence. Float arithmetic: terms that cancel leave some roundings."
 */
 -- detector: all_zero
@@ -107,7 +112,8 @@ WITH ends AS (
 ), looks AS (
     SELECT e.*, w.loss, sqrt(e.sum_sq * e.numel) AS moves,
         coalesce(e.dtype = 'float32' AND e.sum_sq > 0 AND e.nonfinite = 0
-            AND moves <= $roundings * $eps * least(abs(w.loss), 1), false) AS rounding,
+            AND moves BETWEEN $half * $eps * least(abs(w.loss), 1)
+                AND $roundings * $eps * least(abs(w.loss), 1), false) AS rounding,
         -- unknown in steps in which the output was not measured
         g.largest <= $mild AND g.differ AS ordinary
     FROM ends e

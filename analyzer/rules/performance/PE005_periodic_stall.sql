@@ -5,12 +5,16 @@ severity = "warning"
 phase = "step"
 signal = "step_ns"
 message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms: {what_}. This costs {percent} % of the run's time."
-fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
+fix = "{remedy_}"
 seeks = ["step_series: step >= $warm AND step_ns - coalesce(recorder_ns, 0) > $least_ns"]
 explains = ["step-time-outlier"]
 [say.what_]
 checkpoint_saved = "a checkpoint is saved then"
 nothing_recorded = "neither an evaluation nor a checkpoint is recorded there"
+workers_start = "a pass over a loader begins then, and starts its workers anew, unless they are persistent"
+[say.remedy_]
+less_often = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
+persist = "Give persistent_workers=True to the DataLoader: its workers then stay between two passes."
 [params.factor]
 value = 5
 unit = "times"
@@ -113,6 +117,11 @@ WITH counted AS (
         row_number() OVER (PARTITION BY rank ORDER BY step) AS n
     FROM (SELECT * REPLACE (step_ns - coalesce(recorder_ns, 0) AS step_ns) FROM step_series) WHERE step_ns > 0
 )
+-- shared: starts
+-- a later pass over a loader begins, with workers
+SELECT DISTINCT b.rank, b.step
+FROM batches b
+WHERE b.phase = 'data' AND b.workers > 0 AND b.batch_index = 0 AND b.epoch >= 1
 -- detector: judged
 WITH slow AS (
     SELECT *, median(step_ns) OVER (PARTITION BY rank) AS usual_stall
@@ -139,7 +148,8 @@ SELECT rank,
         FROM checkpoints c
         WHERE c.rank = stalls.rank
           AND c.action = 'saved'
-          AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves
+          AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves,
+    count(*) FILTER ((rank, step) IN (FROM starts)) AS begun
 FROM phased stalls GROUP BY rank
 HAVING count(*) >= $stalls
     AND median(distance) >= 2
@@ -175,7 +185,8 @@ SELECT s.rank, min(s.step) AS step, any_value(p.period) AS period, median(s.step
         count(*) FILTER (coalesce(s.eval_forwards, 0) > s.usual_forwards) AS evaluations,
     count(*) FILTER (EXISTS (SELECT 1
         FROM checkpoints c
-        WHERE c.rank = s.rank AND c.action = 'saved' AND c.step BETWEEN s.step - 1 AND s.step)) AS saves
+        WHERE c.rank = s.rank AND c.action = 'saved' AND c.step BETWEEN s.step - 1 AND s.step)) AS saves,
+    count(*) FILTER ((s.rank, s.step) IN (FROM starts)) AS begun
 FROM short_ s JOIN places p ON p.rank = s.rank AND s.step % p.period = p.phase
 WHERE s.rank NOT IN (SELECT rank FROM judged)
 GROUP BY s.rank
@@ -188,7 +199,9 @@ HAVING count(*) >= CASE WHEN any_value(p.period) >= $distance THEN $stalls_far E
 -- together
 SELECT rank, step, period, round(value, 1) AS value, in_ms(usual) AS usual_ms,
     percent_of(share) AS percent,
-    CASE WHEN saves >= $half * stalls THEN 'checkpoint_saved' ELSE 'nothing_recorded' END AS what_
+    CASE WHEN saves >= $half * stalls THEN 'checkpoint_saved'
+        WHEN begun >= $half * stalls THEN 'workers_start' ELSE 'nothing_recorded' END AS what_,
+    if(what_ = 'workers_start', 'persist', 'less_often') AS remedy_
 FROM found
 WHERE share > $share AND evaluations < $half * stalls
 ORDER BY step, rank
