@@ -53,7 +53,11 @@ FROM operator_sites p
 JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step AND o.kind = 'loss'
 WHERE p.trigger = 'nonfinite' AND p.op LIKE 'NllLoss%' AND p.saved = 'total_weight'
   AND p.min = 0 AND p.max = 0
-  AND NOT EXISTS (FROM batches b WHERE b.rank = p.rank AND b.step = p.step AND b.reduction IN ('sum', 'none'))
+  AND NOT EXISTS (FROM batches b WHERE b.rank = p.rank AND b.step = p.step AND b.reduction = 'sum')
+  -- a loss that is not reduced has no weight of its targets: there must be none of them
+  AND (NOT EXISTS (FROM batches b WHERE b.rank = p.rank AND b.step = p.step AND b.reduction = 'none')
+      OR EXISTS (FROM batches b
+          WHERE b.rank = p.rank AND b.step = p.step AND b.role = 'target' AND list_contains(b.shape, 0)))
   AND NOT EXISTS (FROM operator_sites e
       WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
         AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0)

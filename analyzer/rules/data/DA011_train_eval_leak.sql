@@ -166,10 +166,6 @@ WITH prompts AS (
     SELECT *
     FROM all_samples a
     WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
-      -- what a loader brings to the training under another name than the model has for it
-      OR a.evaluated AND a.loader_id IS NULL
-        AND NOT EXISTS (FROM times t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
-        AND EXISTS (FROM telling t WHERE t.rank = a.rank)
 )
 -- shared: train
 SELECT rank, stage, sample, min(step) AS step
