@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .source_nodes import shown_in
+from .source_nodes import forwards, shown_in
 
 _CUT = ".detach()"
 
@@ -29,11 +29,8 @@ def detached_parts(tree: ast.Module, source: str) -> Iterator[DetachedPart]:
     if not may_cut(source):
         return
     lines = source.split("\n")
-    for owner in ast.walk(tree):
-        if isinstance(owner, ast.ClassDef):
-            for function in owner.body:
-                if isinstance(function, ast.FunctionDef) and function.name == "forward":
-                    yield from _of_forward(owner.name, function, lines)
+    for owner, function in forwards(tree):
+        yield from _of_forward(owner, function, lines)
 
 
 def _of_forward(owner: str, function: ast.FunctionDef, lines: list[str]) -> Iterator[DetachedPart]:

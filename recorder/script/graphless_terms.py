@@ -6,6 +6,7 @@ Read in the source. PyTorch's documentation: with create_graph=False, its defaul
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from .detached_terms import DetachedTerm, is_live, lost_names, name_of, single_bindings, terms_of
 from .source_nodes import dotted, inside, scopes, shown_in
@@ -44,12 +45,12 @@ def graphless_terms(tree: ast.Module, source: str) -> Iterator[DetachedTerm]:
         reading = _Reading(known, returned)
         reading.read(scope, lost)
         bound = single_bindings(nodes)
-        for added, made in reading.sums:
+        for added in reading.sums:
             live = added.in_place or any(is_live(n, bound) for term in added.others for n in ast.walk(term))
             if live:
-                text, source_text = shown_in(added.sum, lines), shown_in(made, lines)
+                text, source_text = shown_in(added.sum, lines), shown_in(added.made, lines)
                 yield DetachedTerm(
-                    added.sum.lineno, function, text, added.term, made.lineno, source_text, "no_graph_created"
+                    added.sum.lineno, function, text, added.term, added.made.lineno, source_text, "no_graph_created"
                 )
 
 
@@ -62,11 +63,16 @@ def _imported(tree: ast.Module) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Sum:
+class _Sum(NamedTuple):
     """A sum that goes backward, with the term in it that has no graph."""
 
-    def __init__(self, node: ast.expr | ast.stmt, term: str, others: list[ast.expr], *, in_place: bool) -> None:
-        self.sum, self.term, self.others, self.in_place = node, term, others, in_place
+    sum: ast.expr | ast.stmt
+    term: str
+    others: list[ast.expr]
+    """Terms that may have a graph."""
+    made: ast.expr
+    """What gave the gradient without a graph."""
+    in_place: bool = False
 
 
 class _Reading:
@@ -78,7 +84,7 @@ class _Reading:
         """Variable → the call that gave the gradient it is made of, _PLAIN, or None where it may have a graph."""
         self._wants: set[str] = set()
         """Variables that were told to require a gradient."""
-        self.sums: list[tuple[_Sum, ast.expr]] = []
+        self.sums: list[_Sum] = []
 
     def returned(self, scope: ast.AST) -> ast.expr | None:
         """The gradient that all values of a function are made of; None where one may have a graph, or is of another."""
@@ -126,13 +132,13 @@ class _Reading:
         for term, of in zip(terms, made, strict=True):
             if of is not None and of is not _PLAIN and len(terms) > 1:
                 others = [t for t, m in zip(terms, made, strict=True) if m is None]
-                self.sums.append((_Sum(value, name_of(term), others, in_place=False), of))
+                self.sums.append(_Sum(value, name_of(term), others, of))
                 return
 
     def _added_in_place(self, node: ast.AugAssign, value: ast.expr) -> None:
         made = self._made_of(value)
         if made is not None and made is not _PLAIN and self._holds.get(dotted(node.target)) is None:
-            self.sums.append((_Sum(node, name_of(value), [], in_place=True), made))
+            self.sums.append(_Sum(node, name_of(value), [], made, in_place=True))
 
     def _joined(self, parts: list[ast.expr]) -> ast.expr | None:
         """What a value is made of whose parts these are."""
@@ -148,8 +154,8 @@ class _Reading:
             case ast.Attribute(value=ast.Name(id=owner)) if owner in _PLAIN_OWNERS:
                 return _PLAIN
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if name.startswith(
-                ("lambda", "weight_of", "coef")
-            ):
+                "lambda"
+            ):  # others may be trained
                 return _PLAIN
             case ast.Attribute(value=held, attr="shape" | "dtype" | "device" | "ndim") if dotted(held):
                 return _PLAIN
@@ -187,7 +193,7 @@ class _Reading:
 
 def _creates_no_graph(call: ast.Call) -> bool:
     told = {k.arg: k.value for k in call.keywords}
-    creates = told.get("create_graph", call.args[4] if len(call.args) > 4 else None)
+    creates = told.get("create_graph", next(iter(call.args[4:]), None))  # the fifth argument
     return None not in told and (creates is None or (isinstance(creates, ast.Constant) and creates.value is False))
 
 

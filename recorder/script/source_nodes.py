@@ -16,6 +16,15 @@ def scopes(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
             yield node, node.name
 
 
+def forwards(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """(class, its ``forward``) of each class that writes one."""
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef):
+            for function in owner.body:
+                if isinstance(function, ast.FunctionDef) and function.name == "forward":
+                    yield owner.name, function
+
+
 def inside(scope: ast.AST) -> Iterator[ast.AST]:
     """What runs in a scope: not what stands in a function or class inside it."""
     for child in ast.iter_child_nodes(scope):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .source_nodes import dotted, inside, shown_in
+from .source_nodes import dotted, forwards, inside, shown_in
 
 _FORWARD = re.compile(r"^[ \t]+def forward\(", re.MULTILINE)
 _FUNCTION = re.compile(r"^[ \t]*(?:async )?def |^class ", re.MULTILINE)
@@ -51,11 +51,8 @@ def unread_branches(tree: ast.Module, source: str) -> Iterator[UnreadBranch]:
     if not may_hold_unread_branch(source):
         return
     lines = source.split("\n")
-    for owner in ast.walk(tree):
-        if isinstance(owner, ast.ClassDef):
-            for function in owner.body:
-                if isinstance(function, ast.FunctionDef) and function.name == "forward":
-                    yield from _of_forward(owner.name, function, lines)
+    for owner, function in forwards(tree):
+        yield from _of_forward(owner, function, lines)
 
 
 def _of_forward(owner: str, function: ast.FunctionDef, lines: list[str]) -> Iterator[UnreadBranch]:

@@ -40,7 +40,8 @@ class UnreadSplits(Watch):
         self._loaders = loaders
         self._splits: IdentityMap[Any, _Split] = IdentityMap()
         self._made = 0
-        self._told: set[tuple[int, bool]] = set()
+        self._told: set[tuple[int, int | None]] = set()
+        """(split, loader that reads all of it, or None for a part)."""
 
     def install(self, patches: Patches) -> None:
         """Be told of parts that are made, and of each pass over a loader."""
@@ -69,9 +70,12 @@ class UnreadSplits(Watch):
         whole = split is not None and split.parts >= _PARTS and _reads_all(loader)
         if split is None:
             split = self._splits.get(data.dataset) if isinstance(data, Subset) else None
-        if split is None or (place[0], whole) in self._told or len(self._told) >= _MOST_TOLD:
+        if split is None:
             return
-        self._told.add((place[0], whole))
+        told = (split.number, place[0] if whole else None)
+        if told in self._told or (whole and len(self._told) >= _MOST_TOLD):  # that a part is read is always told
+            return
+        self._told.add(told)
         self.session.rows.event(
             "whole-of-split" if whole else "part-of-split",
             f"loader {place[0]} reads {'all' if whole else 'a part'} of what is split at {split.place}",

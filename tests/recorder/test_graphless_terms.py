@@ -32,6 +32,8 @@ _USES = "force_loss = mse(forces, force).sum(dim=1).mean()"
         (", retain_graph=True", _USES, True),
         (", create_graph=False", "force_loss = (forces - force).square().mean()", True),
         ("", "part = F.l1_loss(forces, force)\n        force_loss = part / x.shape[0]", True),
+        ("", "part = mse(forces, force)\n        force_loss = self.lambda_f * part", True),
+        ("", "part = mse(forces, force)\n        force_loss = self.scale * part", False),  # it may be trained
         (", create_graph=True", _USES, False),
         (", create_graph=training", _USES, False),
         (", **options", _USES, False),
