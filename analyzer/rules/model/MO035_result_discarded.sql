@@ -17,8 +17,8 @@ loads_nothing = "{text} gives the weights out and loads none. So {target} stays 
 rebound = "{text} only binds the loop's variable {target} to another tensor. So the parameter that it stood for stays as it is"
 unread = "nothing reads {target} after {text}, and {called} enters nothing else. So the module's output does not depend on {called}"
 overwritten = "{called} binds {target} anew before anything has read what {text} computed. So the modules in that line are without effect"
-branch = "nothing reads {target} after {text}. So the results of {parts} are without effect: in {looks} examined steps no gradient came to its weights"
-untouched = "nothing reads {target} after {text}, and the forward returns its argument {called} as it was given. So the results of {parts} are without effect: in {looks} examined steps no gradient came to its weights"
+branch = "nothing reads {target} after {text}. So the results of {parts} are without effect: in {looks} examined steps no gradient came to their weights"
+untouched = "nothing reads {target} after {text}, and the forward returns its argument {called} as it was given. So the results of {parts} are without effect: in {looks} examined steps no gradient came to their weights"
 [say.remedy]
 return_it = "Return {target} where {called} is returned, or call the result {called}."
 read_it = "Go on with {target} where it is meant. Or take the line out, with the modules that only it needs."
