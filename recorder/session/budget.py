@@ -10,7 +10,9 @@ How intervals are found. The cost of a kind is the mean of what it took in the l
 recorder takes beside the kinds is the mean over watched steps, without what is far from all others. Two thirds of the budget are
 for what these clocks see, the rest for what they do not: "budget" below means the first. As long as the sum of cost ÷ interval
 leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one doubling
-at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
+at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes. A watched step
+that follows unwatched ones finds nothing of the recorder in the caches, and takes several times what it takes among others like
+it: then such steps alone make the means. What unwatched steps take is no longer there for watched ones.
 
 Before that everything is measured: the first steps of a run, until the recorder has used up the option ``grace_s``, and in any
 case a fifth of it. What it waited for a processor on a busy machine does not count. Between the two, measuring in full ends
@@ -47,7 +49,12 @@ REPORT_EVERY = 100
 """Steps between two accounts of the recorder's own cost."""
 
 LONGEST = 1024
-"""Times the option ``every``: no kind is measured more rarely, however small the budget."""
+"""Times the option ``every``: no kind is measured more rarely, however small the budget, in the first 16 times as many steps."""
+
+_LONGEST_EVER = 4096
+_LOOKS = 16
+"""After these, a kind is measured at least so often in as many steps as the run has made, and at least every 4096 times
+``every``."""
 
 _PAID_FOR_SEEN = 1.5
 """What late steps pay for the recorder, over what its own clocks see: the rest lies in caches that it spoils and in torch's own
@@ -144,9 +151,15 @@ class Budget:
         self._now: dict[Kind, list[int]] = {}
         self._costs: dict[Kind, deque[int]] = {}
         self._rest: deque[int] = deque(maxlen=_TIMES)
+        self._cold = False
+        """Whether the last two hold steps that follow unwatched ones, or such as follow watched ones."""
+        self._follows_unwatched = False
+        """Whether the step in progress does."""
         self._plain: deque[int] = deque(maxlen=_TIMES)
         self._unwatched: deque[int] = deque(maxlen=_STRETCHES)
         """Mean time of a step in each of the last stretches of steps that went unwatched, without the recorder."""
+        self._quiet_ns = 0
+        """What the recorder took for a step of the last such stretch."""
         self._recent: deque[tuple[int, int]] = deque(maxlen=_TIMES)
         """Of the last watched iterations: what the recorder took by its own clock, and what the rest took."""
         self._plain_ns = 0
@@ -201,8 +214,11 @@ class Budget:
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)
+        self._follows_unwatched = count > 0
+        self._measured_since += count
         if count >= _STRETCH:
             self._unwatched.append(max(ns - taken, 1) // count)
+            self._quiet_ns = taken // count
         if self._enforced:
             self._owe(taken, max(ns - taken, 0))
         self._add("unwatched", taken, count)
@@ -341,17 +357,21 @@ class Budget:
         rows = sum(count for _, count in self._now.values())
         measured_ns = sum(ns for ns, _ in self._now.values())
         spoilt = self._spoilt_ns()
+        typical = self._is_typical()
         for kind, (ns, count) in self._now.items():
             # what its rows took in the writing is part of a kind's price, and its share of what was spoilt
             aside = spoilt * ns // max(self._recorder_ns, measured_ns, 1)
             price = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
-            self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(max(price, 0))
+            if typical:
+                self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(max(price, 0))
             self._add(kind, ns, count)
         self.used_ns += spoilt
         self._ran_ns -= spoilt
         own = max(self._recorder_ns - measured_ns, 0)
         of_the_rest = spoilt * own // max(self._recorder_ns, measured_ns, 1)
-        self._rest.append(max(own + of_the_rest, 0) + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
+        if typical:
+            of_rows = self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING)
+            self._rest.append(max(own + of_the_rest, 0) + of_rows)
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
             self._owe(self._recorder_ns + self._write_ns + spoilt, self._plain_ns - spoilt)
@@ -362,6 +382,19 @@ class Budget:
         self._left_out = set()
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
+        self._follows_unwatched = False
+
+    def _is_typical(self) -> bool:
+        """Whether the next watched steps will cost as this one did. Where steps begin or cease to go unwatched, what was known of
+        costs is forgotten."""
+        cold = self._follows_unwatched
+        if cold != self._cold:
+            if not cold and self.watched_every > 1:
+                return False
+            self._cold = cold
+            self._costs.clear()
+            self._rest.clear()
+        return True
 
     def _spoilt_ns(self) -> int:
         """What the training took longer in this iteration than in those in which the recorder did little: calling hooks and the
@@ -399,7 +432,8 @@ class Budget:
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
         budget_ns = limit * self._plain_step_ns()
-        allowed, least = budget_ns - self._owed_ns / _SAVED_OVER, _LEAST_FOR_KINDS * budget_ns
+        quiet_ns = self._quiet_ns if self.watched_every > 1 else 0
+        allowed, least = budget_ns - quiet_ns - self._owed_ns / _SAVED_OVER, _LEAST_FOR_KINDS * budget_ns
         needed, needed_steps = self._plan(allowed, least)
         easy, easy_steps = self._plan(_EASY * allowed, _EASY * least)
         before = (dict(self.intervals), self.watched_every)
@@ -418,7 +452,7 @@ class Budget:
     def _plan(self, allowed_ns: float, least_ns: float) -> tuple[dict[Kind, int], int]:
         """The shortest intervals of kinds and of watched steps, by the doubling above, that fit into what is allowed a step."""
         costs: dict[Kind, float] = {kind: self._cost(kind) for kind in KINDS if kind in self._costs}
-        rest, longest, watched = self._rest_ns(), LONGEST * self.options.every, 1
+        rest, longest, watched = self._rest_ns(), self._longest(), 1
         most = max(_MOST_FOR_WATCHING * allowed_ns, least_ns)
         self.watching_is_dear = rest > most
         while self.steps_can_go_unwatched and rest / watched > most and watched < longest:
@@ -432,6 +466,12 @@ class Budget:
             dearest = max(open_, key=lambda k: costs[k] / plan[k])
             plan[dearest] *= 2
         return plan, watched
+
+    def _longest(self) -> int:
+        longest, most = LONGEST, (self.step - self._first_step) // (_LOOKS * self.options.every)
+        while 2 * longest <= min(most, _LONGEST_EVER):
+            longest *= 2
+        return longest * self.options.every
 
 
 def _toward(now: int, needed: int, easy: int) -> int:
