@@ -24,11 +24,11 @@ over the steps that follow.
 """
 
 from collections import deque
-from collections.abc import Collection
-from statistics import fmean, median
+from statistics import median
 from typing import Any, Literal, get_args
 
 from ..base.options import Options
+from .known_costs import KnownCosts
 from .processor_share import ProcessorShare
 
 Kind = Literal[
@@ -93,9 +93,6 @@ this share of the time. Conventions: the first phase of a training, at a cost th
 _FEW_EVALUATIONS = 64
 """Evaluation forwards between two training steps that are all measured."""
 
-_OUTLIER = 3
-"""Times the median, above which a cost counts as no more: the budget is to hold on average, not after one swapped page."""
-
 _SAVED_OVER = 128
 """Steps over which what was overdrawn is saved; more than the budget of so many steps is never owed."""
 
@@ -103,7 +100,6 @@ _LITTLE = 3
 """Times what the recorder took in the cheapest of the last iterations, up to which an iteration shows what a plain one takes."""
 
 _DECIDE_EVERY = 8
-_COSTS = 7
 _STRETCHES = 7
 _STRETCH = 8
 """Steps that a stretch must have for its mean to count."""
@@ -117,6 +113,11 @@ _ROWS_OF_NOTHING = 32
 
 class Budget:
     """Asked by the watches before they measure; told what they took, and at the end of each step what the step took."""
+
+    _follows_unwatched = False
+    """Whether the step before the one in progress was not watched."""
+    _quiet_ns = 0
+    """What the recorder took for a step of the last stretch of such."""
 
     def __init__(self, options: Options, first_step: int = 0, processor: ProcessorShare | None = None) -> None:
         self.options = options
@@ -149,17 +150,10 @@ class Budget:
         self._left_out: set[Kind] = set()
         self._asked: set[Kind] = set()
         self._now: dict[Kind, list[int]] = {}
-        self._costs: dict[Kind, deque[int]] = {}
-        self._rest: deque[int] = deque(maxlen=_TIMES)
-        self._cold = False
-        """Whether the last two hold steps that follow unwatched ones, or such as follow watched ones."""
-        self._follows_unwatched = False
-        """Whether the step in progress does."""
+        self._costs = KnownCosts[Kind]()
         self._plain: deque[int] = deque(maxlen=_TIMES)
         self._unwatched: deque[int] = deque(maxlen=_STRETCHES)
         """Mean time of a step in each of the last stretches of steps that went unwatched, without the recorder."""
-        self._quiet_ns = 0
-        """What the recorder took for a step of the last such stretch."""
         self._recent: deque[tuple[int, int]] = deque(maxlen=_TIMES)
         """Of the last watched iterations: what the recorder took by its own clock, and what the rest took."""
         self._plain_ns = 0
@@ -298,7 +292,7 @@ class Budget:
         self._grace_over = self._grace_over or self._grace_is_over()
         self._enforced = limit is not None and self._grace_over
         changed = False
-        if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._rest) >= 3:
+        if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._costs) >= 3:
             changed = self._decide(limit or 0.0)
             self._measured_since = 0
         if changed or step == 0 or step + 1 >= self._told_at + REPORT_EVERY:
@@ -338,8 +332,8 @@ class Budget:
         """Recorder's share of a step without it, as the intervals stand; None while too little is known."""
         if len(self._plain) < 3:
             return None
-        rest = self._rest_ns() / self.watched_every
-        return (rest + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / self._plain_step_ns()
+        rest = self._costs.rest / self.watched_every
+        return (rest + sum(self._costs.of(k) / self.intervals[k] for k in self._costs)) / self._plain_step_ns()
 
     def _row(self, step: int, part: str, interval: int, reason: str) -> dict[str, Any]:
         ns, calls = self._totals.get(part, (0, 0))
@@ -357,21 +351,19 @@ class Budget:
         rows = sum(count for _, count in self._now.values())
         measured_ns = sum(ns for ns, _ in self._now.values())
         spoilt = self._spoilt_ns()
-        typical = self._is_typical()
+        prices: dict[Kind, int] = {}
         for kind, (ns, count) in self._now.items():
             # what its rows took in the writing is part of a kind's price, and its share of what was spoilt
             aside = spoilt * ns // max(self._recorder_ns, measured_ns, 1)
-            price = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
-            if typical:
-                self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(max(price, 0))
+            prices[kind] = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
             self._add(kind, ns, count)
         self.used_ns += spoilt
         self._ran_ns -= spoilt
         own = max(self._recorder_ns - measured_ns, 0)
         of_the_rest = spoilt * own // max(self._recorder_ns, measured_ns, 1)
-        if typical:
+        if self._costs.admits(self._follows_unwatched, some_go_unwatched=self.watched_every > 1):
             of_rows = self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING)
-            self._rest.append(max(own + of_the_rest, 0) + of_rows)
+            self._costs.add(prices, max(own + of_the_rest, 0) + of_rows)
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
             self._owe(self._recorder_ns + self._write_ns + spoilt, self._plain_ns - spoilt)
@@ -383,18 +375,6 @@ class Budget:
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
         self._follows_unwatched = False
-
-    def _is_typical(self) -> bool:
-        """Whether the next watched steps will cost as this one did. Where steps begin or cease to go unwatched, what was known of
-        costs is forgotten."""
-        cold = self._follows_unwatched
-        if cold != self._cold:
-            if not cold and self.watched_every > 1:
-                return False
-            self._cold = cold
-            self._costs.clear()
-            self._rest.clear()
-        return True
 
     def _spoilt_ns(self) -> int:
         """What the training took longer in this iteration than in those in which the recorder did little: calling hooks and the
@@ -423,12 +403,6 @@ class Budget:
         total[0] += ns
         total[1] += calls
 
-    def _cost(self, kind: Kind) -> float:
-        return _mean(self._costs[kind])
-
-    def _rest_ns(self) -> float:
-        return _mean(self._rest)
-
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
         budget_ns = limit * self._plain_step_ns()
@@ -451,8 +425,8 @@ class Budget:
 
     def _plan(self, allowed_ns: float, least_ns: float) -> tuple[dict[Kind, int], int]:
         """The shortest intervals of kinds and of watched steps, by the doubling above, that fit into what is allowed a step."""
-        costs: dict[Kind, float] = {kind: self._cost(kind) for kind in KINDS if kind in self._costs}
-        rest, longest, watched = self._rest_ns(), self._longest(), 1
+        costs: dict[Kind, float] = {kind: self._costs.of(kind) for kind in KINDS if kind in self._costs}
+        rest, longest, watched = self._costs.rest, self._longest(), 1
         most = max(_MOST_FOR_WATCHING * allowed_ns, least_ns)
         self.watching_is_dear = rest > most
         while self.steps_can_go_unwatched and rest / watched > most and watched < longest:
@@ -479,9 +453,3 @@ def _toward(now: int, needed: int, easy: int) -> int:
     if now < needed:
         return needed
     return max(now // 2, easy) if now > easy else now
-
-
-def _mean(values: Collection[int]) -> float:
-    """Mean, in which what is far above the others counts for less."""
-    most = _OUTLIER * median(values)
-    return fmean([min(value, most) for value in values])
