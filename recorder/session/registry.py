@@ -18,6 +18,11 @@ from ..script.wrappers import Layout, layout_of, unwrapped
 from ..storage.attempt import EarlierNames
 
 
+_MOST_ALIKE = 256
+"""Modules of one name and class, one after the other, that get numbers of their own. A script that makes a model anew in each step
+would else fill its memory and the tables: further ones have the number of the last."""
+
+
 class OutputSlot:
     """What a module's n-th output is called, and the hook that its gradient gets at every step."""
 
@@ -105,6 +110,10 @@ class Catalogue:
         self._dirty_tensors: set[int] = set()
         self.calls = 0
         """Modules that have been called."""
+        self._given: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """(model, module, class) → how many numbers such modules have, and the last of them."""
+        self._order: dict[int, int] = {}
+        """module_id → call_order."""
         self._dirty_modules: dict[int, ModuleEntry] = {}
         self.roots: list[ModuleEntry] = []
         self.version = 0
@@ -196,33 +205,36 @@ class Catalogue:
         while name in taken:
             name, count = f"{model}_{count}", count + 1
         root_entry: ModuleEntry | None = None
+        all_alike = False
         for path, module in root.named_modules():
             known = self.by_object.get(id(module))
-            id_ = (
-                known.id
+            id_, alike = (
+                (known.id, False)
                 if known is not None and known.ref() is module
                 else self._next_module(name, path, type(module).__name__)
             )
             parent = submodule(root, path.rpartition(".")[0]) if path else None
             parent_entry = self.by_object.get(id(parent)) if parent is not None else None
             entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
-            if known is not None:
-                entry.call_order = known.call_order
+            entry.call_order = self._order.get(id_)
+            all_alike = alike if root_entry is None else all_alike and alike
             root_entry = root_entry or entry
             self._enter(module, entry)
-            self._dirty_modules[id_] = entry
+            if not alike:
+                self._dirty_modules[id_] = entry
             for leaf, parameter in module.named_parameters(recurse=False):
                 self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
         assert root_entry is not None  # noqa: S101 — named_modules yields the root first
         self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
         self.roots = [r for r in self.roots if self.by_object.get(id(r.ref())) is r]
         self.roots.append(root_entry)
-        self._new_models.append(root_entry)
+        if not all_alike:
+            self._new_models.append(root_entry)
         return root_entry
 
     def note_first_call(self, entry: ModuleEntry) -> None:
         """Note the order of the first calls."""
-        entry.call_order = self.calls
+        entry.call_order = self._order[entry.id] = self.calls
         self.calls += 1
         self._dirty_modules[entry.id] = entry
 
@@ -242,8 +254,15 @@ class Catalogue:
             seen.add(id(module))
         return module
 
-    def _next_module(self, model: str, path: str, class_name: str) -> int:
-        return self._numbers().module(model, path, class_name)
+    def _next_module(self, model: str, path: str, class_name: str) -> tuple[int, bool]:
+        """The number of a module, and whether another one had it."""
+        key = model, path, class_name
+        given, last = self._given.get(key, (0, 0))
+        if given >= _MOST_ALIKE:
+            return last, True
+        number = self._numbers().module(*key)
+        self._given[key] = given + 1, number
+        return number, False
 
     def _numbers(self) -> EarlierNames:
         """Asked for when the first number is wanted: only then the rank is known."""
