@@ -17,10 +17,9 @@ from ..script.variable_names import global_name_of
 from ..script.wrappers import Layout, layout_of, unwrapped
 from ..storage.attempt import EarlierNames
 
-
 _MOST_ALIKE = 256
-"""Modules of one name and class, one after the other, that get numbers of their own. A script that makes a model anew in each step
-would else fill its memory and the tables: further ones have the number of the last."""
+"""Modules of one name and class, one after the other, that get numbers of their own. A script that makes a model anew in each
+step would else fill its memory and the tables: further ones have the number of the last."""
 
 
 class OutputSlot:
