@@ -4,13 +4,19 @@ name = "overfit"
 severity = "warning"
 phase = "step"
 signal = "metrics"
-message = "The model memorises its samples. {name} rose to {value} from its lowest, {lowest} at step {step}. Meanwhile the training loss fell further, from {train_then} to {train_now}."
-fix = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
+message = "{what_}"
+fix = "{remedy_}"
 seeks = [
     "metrics: isfinite(value) AND contains(lower(name), 'loss') AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)')",
 ]
 explains = []
 slack = 20
+[say.what_]
+turned = "The model memorises its samples. {name} rose to {value} from its lowest, {lowest} at step {step}. Meanwhile the training loss fell further, from {train_then} to {train_now}."
+never_gained = "What the model learns does not carry over to the evaluation at all. {name} was never below {lowest}, and the training loss began at {train_first}. It rose to {value}. Meanwhile the training loss fell from {train_then} to {train_now}."
+[say.remedy_]
+stop_early = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
+compare_the_sets = "Compare the two sets first. Are labels numbered alike in both (a listed folder has no fixed order), and inputs prepared alike? Only if so, the model memorises: regularise, or train on more data."
 [params.rise]
 value = 0.1
 doc = "Rise of the evaluation loss over its lowest."
@@ -67,7 +73,7 @@ tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
 steps = 30
 [doc]
-what = "An evaluation loss, logged or read with item(), keeps rising from a minimum while the training loss falls. It is an error where the loss doubles or loses more than half of its gain. It stays a warning if the script puts other weights back at its end."
+what = "An evaluation loss, logged or read with item(), keeps rising from a minimum while the training loss falls. It is an error where the loss doubles or loses more than half of its gain. It stays a warning if the script puts other weights back at its end. Where the evaluation was never below the loss that the training began with, labels or inputs of the two sets may not belong together; the words say so."
 why = "What is learnt beyond that point does not carry over to other data."
 not_this = "A last value that scatters, also near the floor of the loss. One term of an evaluation loss whose sum does not rise. Evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
@@ -123,18 +129,18 @@ WITH named AS (
 ), losses AS (
     SELECT p.rank, p.source, p.name,
         median(s.loss) FILTER (s.n BETWEEN p.then_ - $around AND p.then_) AS train_then,
-        median(s.loss) FILTER (s.n >= p.now_ - $around) AS train_now
+        median(s.loss) FILTER (s.n >= p.now_ - $around) AS train_now,
+        median(s.loss) FILTER (s.n <= $around) AS train_first
     FROM places p JOIN trained s ON s.rank = p.rank GROUP BY p.rank, p.source, p.name
 )
-SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
+SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now, l.train_first,
+    if(t.n = 1 AND t.lowest > l.train_first, 'never_gained', 'turned') AS what_,
+    if(what_ = 'turned', 'stop_early', 'compare_the_sets') AS remedy_,
     -- what raised it had come by the next evaluation, which may be part of the next step
     greatest($long,
-        (SELECT min(c.step)
-            FROM course c
-            WHERE c.rank = t.rank
-              AND c.source = t.source
-              AND c.name = t.name
-              AND c.step > t.step) - t.step + 1) AS slack,
+        (SELECT min(c.step) FROM course c
+            WHERE c.rank = t.rank AND c.source = t.source AND c.name = t.name AND c.step > t.step)
+            - t.step + 1) AS slack,
     -- it has doubled, or more than half of all that the evaluation had gained is lost again, while the
     -- training loss has halved once more
     CASE WHEN (t.value > $twice * t.lowest AND t.whole > $twice * t.whole_lowest
