@@ -1,8 +1,8 @@
 """Find evaluations that draw random numbers, and for what: dropout that a functional call leaves on in eval mode.
 
 A module in eval mode that drops units gives another result each time. No flag shows it where dropout is a function's argument.
-So now and then torch's own profiler, which changes nothing, lists the operators of one forward without gradients, with the
-module in which each ran.
+Nor does one show that a module in train mode would need eval(), where it holds no dropout of its own. So now and then torch's own
+profiler, which changes nothing, lists the operators of one forward without gradients, with the module in which each ran.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _begin: Callable[[str], Any] = getattr(torch.autograd, "_record_function_with_ar
 _end: Callable[[Any], None] = getattr(torch.autograd, "_record_function_with_args_exit")  # noqa: B009 — private
 
 _MOST_LOOKS = 3
-"""Forwards whose operators are listed in one run: a mode that is forgotten is forgotten in the first."""
+"""Forwards whose operators are listed in one run, of models in each mode: a mode that is forgotten is forgotten in the first."""
 
 _MOST_NAMED = 4
 _MARK = "firstfault "
@@ -37,14 +37,17 @@ _DRAWS = ("aten::bernoulli", "aten::native_dropout", "aten::_fused_dropout")
 
 
 class RandomEvaluations(Watch):
-    """Writes an event ``random-evaluation`` for the first forward in eval mode in which units are dropped."""
+    """Writes an event ``random-evaluation`` for the first forward without gradients in which a module in eval mode drops units,
+    and for the first in which a module in train mode drops them by a function."""
 
     name = "random-evaluations"
     writes = ("events:random-evaluation",)
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._looks = self._missed = 0
+        self._missed = 0
+        self._looks = {False: 0, True: 0}
+        """Forwards looked at, by the training flag of their model."""
         self._step: int | None = None
         self._handles: list[Any] = []
         self._root: nn.Module | None = None
@@ -70,10 +73,10 @@ class RandomEvaluations(Watch):
                 self._missed += 1
                 self._give_up()
             return
-        if self._handles or self._looks == _MOST_LOOKS or not session.started or session.position.step == self._step:
+        if self._handles or not session.started or session.position.step == self._step:
             return
         module = entry.ref()
-        if module is None or module.training or entry.compiled:
+        if module is None or entry.compiled or self._looks[module.training] == _MOST_LOOKS:
             return
         self._handles = [
             nn_module.register_module_forward_pre_hook(self.guarded(self._before)),
@@ -84,7 +87,8 @@ class RandomEvaluations(Watch):
         if torch.is_grad_enabled() or is_compiling():
             return
         if self._root is None:
-            if module.training or _profiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+            seen = self._looks[module.training] == _MOST_LOOKS
+            if seen or _profiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
                 return
             entry = self.session.catalogue.by_object.get(id(module))
             if entry is None or entry.ref() is not module:
@@ -92,8 +96,10 @@ class RandomEvaluations(Watch):
             self._root, self._made = module, ""
             _start(_CONFIG)
         entry = self.session.catalogue.by_object.get(id(module))
-        id_ = -1 if entry is None or module.training else entry.id
-        if isinstance(module, _DropoutNd) and module.training and all(m is not module for m in self._root.modules()):
+        id_ = -1 if entry is None or module.training != self._root.training else entry.id
+        if self._root.training and isinstance(module, _DropoutNd):
+            id_ = -1  # its flag tells of it
+        elif isinstance(module, _DropoutNd) and module.training and all(m is not module for m in self._root.modules()):
             id_, self._made = self._marks[-1][2], type(module).__name__
         self._marks.append((module, _begin(f"{_MARK}{id_}"), id_))
 
@@ -106,28 +112,30 @@ class RandomEvaluations(Watch):
             if marked is module:
                 break
         if module is self._root:
+            training = module.training
             events = self._stop()
-            self._looks += 1
+            self._looks[training] += 1
             self._step = self.session.position.step
-            self._write(events)
+            self._write(events, training)
             self._give_up()
 
-    def _write(self, events: list[Any]) -> None:
+    def _write(self, events: list[Any], training: bool) -> None:
         found = _dropping(events)
         if not found:
             return
-        self._looks = _MOST_LOOKS
+        self._looks[training] = _MOST_LOOKS
         first, operator = found[0]
         self.session.rows.event(
             "random-evaluation",
-            f"{operator} drops units in eval mode",
+            f"{operator} drops units in {'train' if training else 'eval'} mode",
             module_id=first,
             detail={
                 "operator": operator.removeprefix("aten::"),
                 "modules": len({module_id for module_id, _ in found}),
                 "module_ids": sorted({module_id for module_id, _ in found})[:_MOST_NAMED],
-                "looks": self._looks,
+                "looks": self._looks[training],
                 "made": self._made or None,
+                "training": training,
             },
         )
 
@@ -156,7 +164,7 @@ _CONFIG = _profiler.ProfilerConfig(
 
 
 def _dropping(events: list[Any]) -> list[tuple[int, str]]:
-    """(module_id, operator) for each dropout that drew random numbers inside a module in eval mode."""
+    """(module_id, operator) for each dropout that drew random numbers inside a marked module."""
     found: list[tuple[int, str]] = []
     inside: list[str] = []
     for event in events:

@@ -14,7 +14,8 @@ class Net(nn.Module):
         x = self.body(x)
         if self.how == "made":
             return self.head(nn.Dropout(0.5)(x))
-        return self.head(self.drop(x) if self.how == "module" else nn.functional.dropout(x, 0.5))
+        training = self.training if self.how == "flag" else True
+        return self.head(self.drop(x) if self.how == "module" else nn.functional.dropout(x, 0.5, training))
 
 
 @pytest.mark.parametrize(("how", "told"), [("module", []), ("function", [None]), ("made", ["Dropout"])])
@@ -31,3 +32,19 @@ def test_dropout_that_a_function_leaves_on_in_eval_mode_is_told(how: str, told: 
     done = train(model, lambda step: model(torch.randn(6, 4)).square().mean(), after=evaluate)
     assert [e["detail"].get("made") for e in done.events("random-evaluation")] == told
     assert all(e["detail"]["operator"] == "dropout" for e in done.events("random-evaluation"))
+
+
+@pytest.mark.parametrize(("how", "told"), [("module", []), ("flag", [True])])
+def test_a_model_in_train_mode_whose_forward_drops_by_a_function_is_told(how: str, told: list[bool], train) -> None:
+    """A dropout module has a flag of its own, which tells the same."""
+    model = Net(how)
+
+    def evaluate(step: int) -> None:
+        with torch.no_grad():
+            for _ in range(3):
+                model(torch.randn(6, 4))
+
+    done = train(model, lambda step: model(torch.randn(6, 4)).square().mean(), after=evaluate)
+    events = done.events("random-evaluation")
+    assert [e["detail"]["training"] for e in events] == told
+    assert all(e["module_id"] == 0 for e in events)

@@ -11,6 +11,7 @@ seeks = [
         AND coalesce(rms > $rms, true) OR len(shape) = $picture AND coalesce(max - min < $spread, true))""",
 ]
 explains = ["exploding-gradients", "dead-relu", "saturated-activation", "exploding-activations", "bad-init-scale", "frozen-by-zero-gradient", "representation-collapse", "shuffled-labels", "plateau"]
+generic = true
 [say.how_]
 large = "unnormalised"
 narrow = "normalised twice: its values lie within {spread:.2g} of each other"

@@ -61,7 +61,7 @@ source = "arithmetic: a majority is more than a half"
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
 [doc]
-what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout, or one that a forward makes for itself, drew random numbers inside a module in eval mode. Or a network that is not trained, such as a teacher, answers in each step in train mode."
+what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. So does a module whose forward calls a functional dropout. Or a functional dropout, or one that a forward makes for itself, drew random numbers inside a module in eval mode. Or a network that is not trained, such as a teacher, answers in each step in train mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
 not_this = "A forward without gradients at every step of the run or of a stage by what is trained itself (a generator, sampling), or by an average of it. One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A pass in train mode before the evaluation in eval mode, which sets the statistics of batch norm. A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
@@ -83,17 +83,22 @@ WITH stretches AS (
             sum(coalesce(eval_forwards, 0)) > 0 AS looked FROM steps GROUP BY rank, step) WHERE looked
 ), one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
+), dropping AS (
+    -- by a function that has the module's flag
+    SELECT DISTINCT rank, module_id FROM events
+    WHERE event = 'random-evaluation' AND json_extract(detail, '$.training')::BOOL
 )
 SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
     'evaluation' AS what_, 'in_train_mode' AS how_, 'call_eval' AS remedy,
-    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'drops_units' ELSE 'batch_statistics' END AS consequence_
+    CASE WHEN d.class_name LIKE '%BatchNorm%' THEN 'batch_statistics' ELSE 'drops_units' END AS consequence_
 FROM module_modes m
 JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
 JOIN bouts b ON b.rank = m.rank
 JOIN one ON one.rank = m.rank
 WHERE NOT m.grad
   AND m.training
-  AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
+  AND (regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
+      OR (m.rank, m.module_id) IN (SELECT (rank, module_id) FROM dropping))
   AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= $half * b.total
   AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM looks_back)
   AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM stretches WHERE long >= $stretch)
@@ -130,6 +135,7 @@ WITH functional AS (
         json_extract_string(e.detail, '$.made') AS made,
         json_extract(e.detail, '$.modules')::INT - 1 AS others
     FROM events e WHERE e.event = 'random-evaluation'
+      AND NOT coalesce(json_extract(e.detail, '$.training')::BOOL, false)
       AND NOT EXISTS (SELECT 1
           FROM batches b
           WHERE b.rank = e.rank
@@ -170,7 +176,7 @@ WITH called AS (
 )
 SELECT l.rank, l.step, m.seq, d.model, d.module, d.class_name, true AS value,
     'frozen_network' AS what_, 'frozen_network' AS remedy,
-    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'drops_units' ELSE 'batch_statistics' END AS consequence_
+    CASE WHEN d.class_name LIKE '%BatchNorm%' THEN 'batch_statistics' ELSE 'drops_units' END AS consequence_
 FROM lasting l
 JOIN modules d ON d.rank = l.rank AND d.model = l.model
 JOIN module_modes m ON m.rank = d.rank AND m.module_id = d.module_id AND NOT m.grad AND m.training
