@@ -4,8 +4,8 @@ name = "nonfinite-metric"
 severity = "error"
 phase = "step"
 signal = "metric"
-message = "Metric {name} becomes {what_} at step {step}, after {finite_} finite values (the last is {last_finite}). It stays so in all {tail} logs to step {end_}.{fell_}"
-fix = "Look at what {name} is computed from at step {step}. It may be an input, a running statistic, or a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
+message = "{told_}"
+fix = "{remedy_}"
 seeks = ["metrics: NOT isfinite(value)"]
 explains = []
 slack = 1
@@ -14,6 +14,12 @@ nan = "NaN"
 infinite = "infinite"
 [say.fell_]
 a_score = " Since then {score} has fallen from {was:.4g} to {now:.4g}."
+[say.told_]
+turned = "Metric {name} becomes {what_} at step {step}, after {finite_} finite values (the last is {last_finite}). It stays so in all {tail} logs to step {end_}.{fell_}"
+never_a_number = "{name} was {what_} in each of {tail} evaluations, from step {step} to {end_}, while the training loss stayed a number (at last {last_finite})."
+[say.remedy_]
+look_there = "Look at what {name} is computed from at step {step}. It may be an input, a running statistic, or a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
+terms_of_the_evaluation = "Look at what the evaluation alone computes: the logarithm or the quotient of a zero, or a mean over nothing. Print torch.isfinite(...).all() of each term for one batch, and give the first that is lost an eps."
 [params.before]
 value = 5
 unit = "logs"
@@ -37,11 +43,12 @@ source = "convention: of this project, half of what it was"
 tables = ["metrics"]
 columns = ["metrics.value"]
 [doc]
-what = "A metric that was a number in its logs turns NaN or infinite and is never a number again."
+what = "A metric that was a number in its logs turns NaN or infinite and is never a number again. Or the loss of each evaluation is none, from the first one on, while the training loss is."
 why = "Whatever it is computed from is broken from there on, and often the model reads the same numbers. Normalisation by a running mean that is NaN makes every input NaN."
-not_this = "A metric that is NaN from the start, or now and then, as a success rate without an episode is. A NaN in the last log or two. A metric that is lost together with the loss."
+not_this = "A metric other than a loss that is NaN from the start, or now and then, as a success rate without an episode is. A NaN in the last log or two. A metric that is lost together with the loss."
 source = "Arithmetic: a mean that has taken in a NaN stays NaN."
 */
+-- shared
 WITH logs AS (
     SELECT rank, source, name, step, arg_max(value, time_ns) AS value
     FROM metrics
@@ -56,7 +63,9 @@ WITH logs AS (
     SELECT rank, source, name, stretch, count(*) AS length, min(step) AS step, max(step) AS end_,
         max(n) = any_value(total) AS is_last, any_value(isnan(value)) AS is_nan
     FROM numbered WHERE broken GROUP BY rank, source, name, stretch
-), lost AS (
+)
+-- detector: turned
+WITH lost AS (
     SELECT s.*,
         coalesce((SELECT max(b.length)
             FROM stretches b
@@ -78,7 +87,7 @@ WITH logs AS (
     WHERE was > 0 AND is_ < $fall * was
     QUALIFY row_number() OVER (PARTITION BY rank, source, name ORDER BY is_ / was, score) = 1
 )
-SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'nan' ELSE 'infinite' END AS what_,
+SELECT l.rank, l.step, l.name, 'turned' AS told_, 'look_there' AS remedy_, CASE WHEN l.is_nan THEN 'nan' ELSE 'infinite' END AS what_,
     l.stretch AS finite_, l.length AS tail, l.end_,
     (SELECT arg_max(n.value, n.step)
         FROM numbered n
@@ -86,4 +95,15 @@ SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'nan' ELSE 'infinite' END
     f.score, f.was, f.is_ AS now, CASE WHEN f.score IS NOT NULL THEN 'a_score' END AS fell_
 FROM lost l LEFT JOIN fallen f ON f.rank = l.rank AND f.source = l.source AND f.name = l.name
 WHERE l.length > $longer * l.longest_before
-ORDER BY l.step, l.rank, l.name
+-- detector: never_a_number
+SELECT s.rank, s.step, s.name, 'never_a_number' AS told_, 'terms_of_the_evaluation' AS remedy_,
+    if(s.is_nan, 'nan', 'infinite') AS what_, s.length AS tail, s.end_, t.last_finite
+FROM stretches s
+JOIN (SELECT rank, arg_max(loss, step) AS last_finite FROM step_series
+    WHERE loss IS NOT NULL GROUP BY rank HAVING bool_and(isfinite(loss))) t ON t.rank = s.rank
+WHERE s.stretch = 0 AND s.is_last AND s.length >= $tail
+  AND regexp_matches(lower(s.name),
+      '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test)([^a-z]|$)')
+  AND contains(lower(s.name), 'loss')
+-- together
+SELECT * FROM found ORDER BY step, rank, name
