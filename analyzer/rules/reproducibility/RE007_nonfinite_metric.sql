@@ -87,7 +87,8 @@ WITH lost AS (
     WHERE was > 0 AND is_ < $fall * was
     QUALIFY row_number() OVER (PARTITION BY rank, source, name ORDER BY is_ / was, score) = 1
 )
-SELECT l.rank, l.step, l.name, 'turned' AS told_, 'look_there' AS remedy_, CASE WHEN l.is_nan THEN 'nan' ELSE 'infinite' END AS what_,
+SELECT l.rank, l.step, l.name, 'turned' AS told_, 'look_there' AS remedy_,
+    if(l.is_nan, 'nan', 'infinite') AS what_,
     l.stretch AS finite_, l.length AS tail, l.end_,
     (SELECT arg_max(n.value, n.step)
         FROM numbered n
