@@ -5,9 +5,9 @@ severity = "warning"
 phase = "data"
 signal = "label_counts"
 message = "Class {top} holds {percent} % of the {total} targets {of_}{ratio_}: a model that always says {top} looks good."
-fix = "Weight the loss, resample, or judge by a metric per class."
+fix = "{remedy_}"
 seeks = [
-    """batches: role = 'target' AND phase <> 'eval' AND (len(shape) = 1 AND label_counts IS NOT NULL \
+    """batches: role = 'target' AND phase <> 'eval' AND (label_counts IS NOT NULL \
         OR loss_op LIKE 'BinaryCrossEntropy%')""",
 ]
 [say.of_]
@@ -16,6 +16,23 @@ since = "from step {step} on"
 [say.ratio_]
 rarest = ", {ratio:.0f} times as many as class {rare}"
 before = ", where none held more than {before} % before"
+few_occur = ", and only {seen} of {classes} classes occur at all"
+[say.remedy_]
+weigh = "Weight the loss, resample, or judge by a metric per class."
+look_at_targets = "Look at how targets are made: print a few with torch.bincount. Numbers that are normalised already and binned once more, or cut to integers, all fall into one class."
+[params.alike]
+value = 0.98
+doc = "Share of one class from which targets are all but one number."
+source = "convention: of this project, one in fifty is left"
+[params.many]
+value = 20
+unit = "classes"
+doc = "Classes that the loss must know."
+source = "convention: of this project, a model with a head that large is meant to tell many apart"
+[params.seen]
+value = 0.1
+doc = "Share of them that occurs."
+source = "convention: of this project, nine in ten were never wanted"
 [params.ratio]
 value = 10
 unit = "times"
@@ -65,7 +82,7 @@ source = "convention: of this project, four of five"
 [needs]
 tables = ["batches"]
 [doc]
-what = "One class has more than nine tenths of the targets. Or it has half of them and ten times as many as the rarest class that occurs. Or it has that share from some step to the end, after batches in which classes were mixed."
+what = "A loss of many classes is given one alone, and hardly any other occurs. Or one class has more than nine tenths of the targets. Or it has half of them and ten times as many as the rarest class that occurs. Or it has that share from some step to the end, after batches in which classes were mixed."
 why = "The loss is dominated by one class; accuracy says little."
 not_this = "Tokens of a text, many classes of which some are rare, few targets, a loss that weighs its classes. It is advice: data may be like that."
 source = "Thresholds of the catalogue."
@@ -111,12 +128,27 @@ WITH labelled AS (
 )
 -- detector: one_class_outweighs
 SELECT rank, 0 AS step, top, value, percent_of(value) AS percent, total, ratio, rare,
-    'run' AS of_, 'rarest' AS ratio_
+    'run' AS of_, 'rarest' AS ratio_, 'weigh' AS remedy_
 FROM judged
 WHERE rank NOT IN (FROM weighted)
   AND classes BETWEEN 2 AND $classes
   AND total >= $least
   AND (value > $share OR (ratio > $ratio AND value > $half AND total >= $for_each * classes))
+-- detector: all_but_one_number
+-- also where a sample has many targets, as tokens or pixels
+SELECT rank, 0 AS step, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value,
+    percent_of(value) AS percent, sum(count_)::BIGINT AS total, count(*) FILTER (count_ > 0) AS seen,
+    max(known) AS classes, 'run' AS of_, 'few_occur' AS ratio_, 'look_at_targets' AS remedy_
+FROM (
+    SELECT rank, class, max(classes) AS known, sum(count_) AS count_ FROM (
+        SELECT rank, classes, unnest(label_counts) AS count_,
+            generate_subscripts(label_counts, 1) - 1 AS class
+        FROM batches WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL)
+    GROUP BY rank, class)
+WHERE rank NOT IN (FROM weighted)
+GROUP BY rank
+HAVING value >= $alike AND max(known) >= $many AND seen <= $seen * max(known)
+  AND total >= $for_each * max(known)
 -- detector: no_longer_mixed
 WITH turned AS (
     -- the last batch in which no class outweighed the others
@@ -142,7 +174,7 @@ WITH turned AS (
     FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
 )
 SELECT s.rank, l.step, s.top, s.value, percent_of(s.value) AS percent, s.total,
-    percent_of(b.value) AS before, 'since' AS of_, 'before' AS ratio_
+    percent_of(b.value) AS before, 'since' AS of_, 'before' AS ratio_, 'weigh' AS remedy_
 FROM shares s JOIN shares b ON b.rank = s.rank AND s.later AND NOT b.later JOIN lengths l ON l.rank = s.rank
 WHERE s.rank NOT IN (FROM weighted)
   AND s.value > $share
@@ -153,4 +185,5 @@ WHERE s.rank NOT IN (FROM weighted)
   AND s.rank NOT IN (SELECT rank FROM judged WHERE value > $share)
 QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY l.step) = 1
 -- together
+SELECT * FROM found QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, remedy_) = 1
 ORDER BY step, rank
