@@ -10,9 +10,7 @@ How intervals are found. The cost of a kind is the mean of what it took in the l
 recorder takes beside the kinds is the mean over watched steps, without what is far from all others. Two thirds of the budget are
 for what these clocks see, the rest for what they do not: "budget" below means the first. As long as the sum of cost ÷ interval
 leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one doubling
-at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes. A watched step
-that follows unwatched ones finds nothing of the recorder in the caches, and takes several times what it takes among others like
-it: then such steps alone make the means. What unwatched steps take is no longer there for watched ones.
+at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
 
 Before that everything is measured: the first steps of a run, until the recorder has used up the option ``grace_s``, and in any
 case a fifth of it. What it waited for a processor on a busy machine does not count. Between the two, measuring in full ends
@@ -24,11 +22,11 @@ over the steps that follow.
 """
 
 from collections import deque
-from statistics import median
+from collections.abc import Collection
+from statistics import fmean, median
 from typing import Any, Literal, get_args
 
 from ..base.options import Options
-from .known_costs import KnownCosts
 from .processor_share import ProcessorShare
 
 Kind = Literal[
@@ -49,12 +47,7 @@ REPORT_EVERY = 100
 """Steps between two accounts of the recorder's own cost."""
 
 LONGEST = 1024
-"""Times the option ``every``: no kind is measured more rarely, however small the budget, in the first 16 times as many steps."""
-
-_LONGEST_EVER = 4096
-_LOOKS = 16
-"""After these, a kind is measured at least so often in as many steps as the run has made, and at least every 4096 times
-``every``."""
+"""Times the option ``every``: no kind is measured more rarely, however small the budget."""
 
 _PAID_FOR_SEEN = 1.5
 """What late steps pay for the recorder, over what its own clocks see: the rest lies in caches that it spoils and in torch's own
@@ -93,6 +86,9 @@ this share of the time. Conventions: the first phase of a training, at a cost th
 _FEW_EVALUATIONS = 64
 """Evaluation forwards between two training steps that are all measured."""
 
+_OUTLIER = 3
+"""Times the median, above which a cost counts as no more: the budget is to hold on average, not after one swapped page."""
+
 _SAVED_OVER = 128
 """Steps over which what was overdrawn is saved; more than the budget of so many steps is never owed."""
 
@@ -100,6 +96,7 @@ _LITTLE = 3
 """Times what the recorder took in the cheapest of the last iterations, up to which an iteration shows what a plain one takes."""
 
 _DECIDE_EVERY = 8
+_COSTS = 7
 _STRETCHES = 7
 _STRETCH = 8
 """Steps that a stretch must have for its mean to count."""
@@ -113,11 +110,6 @@ _ROWS_OF_NOTHING = 32
 
 class Budget:
     """Asked by the watches before they measure; told what they took, and at the end of each step what the step took."""
-
-    _follows_unwatched = False
-    """Whether the step before the one in progress was not watched."""
-    _quiet_ns = 0
-    """What the recorder took for a step of the last stretch of such."""
 
     def __init__(self, options: Options, first_step: int = 0, processor: ProcessorShare | None = None) -> None:
         self.options = options
@@ -150,7 +142,8 @@ class Budget:
         self._left_out: set[Kind] = set()
         self._asked: set[Kind] = set()
         self._now: dict[Kind, list[int]] = {}
-        self._costs = KnownCosts[Kind]()
+        self._costs: dict[Kind, deque[int]] = {}
+        self._rest: deque[int] = deque(maxlen=_TIMES)
         self._plain: deque[int] = deque(maxlen=_TIMES)
         self._unwatched: deque[int] = deque(maxlen=_STRETCHES)
         """Mean time of a step in each of the last stretches of steps that went unwatched, without the recorder."""
@@ -208,11 +201,8 @@ class Budget:
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)
-        self._follows_unwatched = count > 0
-        self._measured_since += count
         if count >= _STRETCH:
             self._unwatched.append(max(ns - taken, 1) // count)
-            self._quiet_ns = taken // count
         if self._enforced:
             self._owe(taken, max(ns - taken, 0))
         self._add("unwatched", taken, count)
@@ -292,7 +282,7 @@ class Budget:
         self._grace_over = self._grace_over or self._grace_is_over()
         self._enforced = limit is not None and self._grace_over
         changed = False
-        if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._costs) >= 3:
+        if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._rest) >= 3:
             changed = self._decide(limit or 0.0)
             self._measured_since = 0
         if changed or step == 0 or step + 1 >= self._told_at + REPORT_EVERY:
@@ -332,8 +322,8 @@ class Budget:
         """Recorder's share of a step without it, as the intervals stand; None while too little is known."""
         if len(self._plain) < 3:
             return None
-        rest = self._costs.rest / self.watched_every
-        return (rest + sum(self._costs.of(k) / self.intervals[k] for k in self._costs)) / self._plain_step_ns()
+        rest = self._rest_ns() / self.watched_every
+        return (rest + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / self._plain_step_ns()
 
     def _row(self, step: int, part: str, interval: int, reason: str) -> dict[str, Any]:
         ns, calls = self._totals.get(part, (0, 0))
@@ -351,19 +341,17 @@ class Budget:
         rows = sum(count for _, count in self._now.values())
         measured_ns = sum(ns for ns, _ in self._now.values())
         spoilt = self._spoilt_ns()
-        prices: dict[Kind, int] = {}
         for kind, (ns, count) in self._now.items():
             # what its rows took in the writing is part of a kind's price, and its share of what was spoilt
             aside = spoilt * ns // max(self._recorder_ns, measured_ns, 1)
-            prices[kind] = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
+            price = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
+            self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(max(price, 0))
             self._add(kind, ns, count)
         self.used_ns += spoilt
         self._ran_ns -= spoilt
         own = max(self._recorder_ns - measured_ns, 0)
         of_the_rest = spoilt * own // max(self._recorder_ns, measured_ns, 1)
-        if self._costs.admits(self._follows_unwatched, some_go_unwatched=self.watched_every > 1):
-            of_rows = self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING)
-            self._costs.add(prices, max(own + of_the_rest, 0) + of_rows)
+        self._rest.append(max(own + of_the_rest, 0) + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
             self._owe(self._recorder_ns + self._write_ns + spoilt, self._plain_ns - spoilt)
@@ -374,7 +362,6 @@ class Budget:
         self._left_out = set()
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
-        self._follows_unwatched = False
 
     def _spoilt_ns(self) -> int:
         """What the training took longer in this iteration than in those in which the recorder did little: calling hooks and the
@@ -403,11 +390,16 @@ class Budget:
         total[0] += ns
         total[1] += calls
 
+    def _cost(self, kind: Kind) -> float:
+        return _mean(self._costs[kind])
+
+    def _rest_ns(self) -> float:
+        return _mean(self._rest)
+
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
         budget_ns = limit * self._plain_step_ns()
-        quiet_ns = self._quiet_ns if self.watched_every > 1 else 0
-        allowed, least = budget_ns - quiet_ns - self._owed_ns / _SAVED_OVER, _LEAST_FOR_KINDS * budget_ns
+        allowed, least = budget_ns - self._owed_ns / _SAVED_OVER, _LEAST_FOR_KINDS * budget_ns
         needed, needed_steps = self._plan(allowed, least)
         easy, easy_steps = self._plan(_EASY * allowed, _EASY * least)
         before = (dict(self.intervals), self.watched_every)
@@ -425,8 +417,8 @@ class Budget:
 
     def _plan(self, allowed_ns: float, least_ns: float) -> tuple[dict[Kind, int], int]:
         """The shortest intervals of kinds and of watched steps, by the doubling above, that fit into what is allowed a step."""
-        costs: dict[Kind, float] = {kind: self._costs.of(kind) for kind in KINDS if kind in self._costs}
-        rest, longest, watched = self._costs.rest, self._longest(), 1
+        costs: dict[Kind, float] = {kind: self._cost(kind) for kind in KINDS if kind in self._costs}
+        rest, longest, watched = self._rest_ns(), LONGEST * self.options.every, 1
         most = max(_MOST_FOR_WATCHING * allowed_ns, least_ns)
         self.watching_is_dear = rest > most
         while self.steps_can_go_unwatched and rest / watched > most and watched < longest:
@@ -441,15 +433,15 @@ class Budget:
             plan[dearest] *= 2
         return plan, watched
 
-    def _longest(self) -> int:
-        longest, most = LONGEST, (self.step - self._first_step) // (_LOOKS * self.options.every)
-        while 2 * longest <= min(most, _LONGEST_EVER):
-            longest *= 2
-        return longest * self.options.every
-
 
 def _toward(now: int, needed: int, easy: int) -> int:
     """An interval grows at once, and shrinks by halves."""
     if now < needed:
         return needed
     return max(now // 2, easy) if now > easy else now
+
+
+def _mean(values: Collection[int]) -> float:
+    """Mean, in which what is far above the others counts for less."""
+    most = _OUTLIER * median(values)
+    return fmean([min(value, most) for value in values])

@@ -187,42 +187,6 @@ def test_a_kind_is_never_given_up_however_small_the_budget():
     assert {budget.intervals[k] for k in COSTS} == {LONGEST}
 
 
-def cold_run(budget: Budget, steps: int, rest_ns: int, cold_ns: int, cost_ns: int) -> float:
-    """Steps of 4 ms, unwatched where the budget lets them be; a watched one takes ``cold_ns`` after such, ``rest_ns`` else.
-    Returns the mean share of what the recorder took after half of them."""
-    budget.steps_can_go_unwatched, plain = True, 4 * MS
-    used = cold = 0
-    while budget.step < steps:
-        took = cold_ns if cold else rest_ns
-        if budget.due("activations"):
-            budget.spent("activations", cost_ns, 10)
-            took += cost_ns
-        budget.row_ended(plain + took, took)
-        budget.step_ended(budget.step)
-        cold, every = budget.unwatched_steps(budget.step)
-        if cold:
-            budget.went_unwatched(budget.step + cold, cold, every, cold * plain)
-        used = used or (budget.used_ns if budget.step > steps // 2 else 0)
-    return (budget.used_ns - used) / (steps - steps // 2) / plain
-
-
-def test_watched_steps_after_unwatched_ones_are_reckoned_by_themselves():
-    """They find their caches empty, and so take a multiple: after hundreds of others that must be seen in a few."""
-    cold, warm = (budget_alone(Options(budget=0.045, grace_s=0.5)) for _ in range(2))
-    assert cold_run(cold, 5000, 2 * MS, 20 * MS, 4 * MS) < 0.035
-    cold_run(warm, 5000, 2 * MS, 2 * MS, 4 * MS)
-    assert cold.watched_every >= 8 * warm.watched_every
-
-
-def test_in_a_long_run_steps_are_watched_ever_more_rarely_up_to_a_limit():
-    intervals = []
-    for steps in (10_000, 40_000, 300_000):
-        budget = budget_alone(Options(budget=0.001, grace_s=0.1))
-        cold_run(budget, steps, MS, 9 * MS, MS)
-        intervals.append(budget.watched_every)
-    assert intervals == [LONGEST, 2 * LONGEST, 4 * LONGEST]
-
-
 def test_the_kinds_keep_a_quarter_of_the_budget_where_everything_else_takes_it_all():
     budget = budget_alone(Options(budget=0.04, grace_s=0.0))
     simulate(budget, 400, 100 * MS, COSTS, rest_ns=20 * MS)
