@@ -86,6 +86,7 @@ from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.unheld_leaves import UnheldLeaves
+from .watches.uninitialised_parameters import UninitialisedParameters
 from .watches.unread_splits import UnreadSplits
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
 from .watches.worker_randomness import WorkerRandomness
@@ -172,6 +173,7 @@ class Attachment:
             ClassNumbers(session, self.loaders),
             LoaderNames(session, self.loaders),
             UnreadSplits(session, self.loaders),
+            UninitialisedParameters(session),
             WorkerRandomness(session, self.loaders),
             StaleWorkers(session, self.loaders),
             DebugModes(session),
