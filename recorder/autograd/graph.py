@@ -341,7 +341,27 @@ def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Te
             name = attribute.removeprefix("_saved_")
             value = saved_tensor(node, name)
             if value is not None and value.numel() and measurable(value):
-                yield partial(write_node, session, node, name, value, "nonfinite"), value
+                outside = _from_outside(node, name)
+                yield partial(write_node, session, node, name, value, "nonfinite", outside=outside), value
+
+
+_ARGUMENTS = {
+    "Addmm": {"mat1": 1},
+    "Baddbmm": {"batch1": 1},
+    "Bmm": {"self": 0},
+    "Convolution": {"input": 0},
+    "Mm": {"self": 0},
+    "NativeBatchNorm": {"input": 0},
+    "NativeLayerNorm": {"input": 0},
+}
+"""Operator → what it saves of its arguments → the place of this argument among those that may have a gradient."""
+
+
+def _from_outside(node: Any, name: str) -> bool | None:
+    """Whether what an operator has saved came into the graph there, as data do; None where that is not known."""
+    place = _ARGUMENTS.get(operator_name(node), {}).get(name)
+    edges = node.next_functions
+    return None if place is None or place >= len(edges) else edges[place][0] is None
 
 
 def _compiled(session: Session, graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Callable[[], None], Tensor]]:

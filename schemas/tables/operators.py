@@ -30,6 +30,11 @@ OPERATORS = Table(
         Column("zero_count", I64, "Elements exactly zero.", "elements"),
         Column("min", F64, "Smallest finite element."),
         Column("max", F64, "Largest finite element."),
+        Column(
+            "outside",
+            BOOL,
+            "For a lost value: whether it came into the graph with this operator, as data do; null where that is not known.",
+        ),
         Column("least_before", F64, "For a collapse: the smallest divisor of this division in all earlier looks."),
         Column("looks", I64, "For a collapse: how many looks there were.", "looks"),
         Column("rows", I64, "For a mask: rows along the last dimension.", "rows"),

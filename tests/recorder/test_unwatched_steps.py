@@ -466,3 +466,23 @@ def test_a_loss_without_a_graph_is_no_fault(tmp_path, seldom, monkeypatch):
             (model(torch.rand(4, 6) + 1).square().sum(1) + 1).sqrt().mean().backward()
             optimizer.step()
     assert rows(tmp_path / "run", "SELECT message FROM events WHERE event = 'recorder-fault'") == []
+
+
+@pytest.mark.parametrize("lost", ["batch", "weight"])
+def test_a_batch_that_is_lost_in_an_unwatched_step_is_named(tmp_path, monkeypatch, lost):
+    """The first layer has saved what it was given: enough to tell data from weights."""
+    monkeypatch.setattr(Budget, "unwatched_steps", lambda _, step: (-step % EVERY if step >= 8 else 0, 1))
+    monkeypatch.setattr(Budget, "watching_is_dear", property(lambda _: True, lambda *_: None), raising=False)
+    model, optimizer = network()
+    with Recorder(tmp_path / "run", budget="off"):
+        train(model, optimizer, 20)
+        if lost == "batch":
+            train(model, optimizer, 4, x=torch.full((4, 6), math.nan))
+        else:
+            with torch.no_grad():
+                model[0].weight.fill_(math.nan)
+            train(model, optimizer, 4)
+    with Trace(tmp_path / "run") as trace:
+        first = diagnose(trace).causes[0]
+    assert first.step == 20
+    assert (first.name == "nonfinite-input") is (lost == "batch")

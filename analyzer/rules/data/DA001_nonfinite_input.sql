@@ -10,10 +10,12 @@ seeks = [
     [
         "tensor_stats: nan_count > 0 OR inf_count > 0",
         "exits: status = 'exception' AND exception_message IS NOT NULL",
+        "operators: outside",
     ],
 ]
 explains = ["outlier-batch", "nonfinite-values", "nonfinite-operator", "fully-masked-attention-row", "exploding-gradients", "loss-off-course", "lr-too-high", "all-targets-ignored"]
 [say.what_]
+entering = "what the first operator of the graph ({op}) was given from outside"
 field = "field {name} of the batch"
 target = "the target that the loss was given"
 model_input = "the model's input {name}"
@@ -87,6 +89,24 @@ SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS modu
     'no_backward' AS reached_, 'counted' AS held_,
     CASE WHEN l.batches >= $often THEN 'error' ELSE 'warning' END AS severity
 FROM left_out l WHERE NOT EXISTS (FROM bad_steps b WHERE b.rank = l.rank AND b.step <= l.at.step)
+UNION ALL BY NAME
+-- nothing was recorded before the loss, as where steps go unwatched: the first operator that held such
+-- numbers was given them from outside, and its weight was finite
+SELECT o.rank, o.step, p.microbatch, p.seq, 'data' AS phase, coalesce(m.module, '') AS module,
+    'input' AS kind, p.nan_count, p.inf_count, p.nan_count + p.inf_count AS value, p.shape, p.min, p.max,
+    p.op,
+    'data' AS tensor, array_to_string(s.signs, ' and ') AS signs,
+    'entering' AS what_, 'bad_step' AS reached_, 'counted' AS held_, 'error' AS severity
+FROM nonfinite_origin o
+JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
+JOIN (
+    SELECT *, bool_or(outside IS NULL) OVER (PARTITION BY rank, step, graph_seq) AS doubtful
+    FROM operators WHERE trigger = 'nonfinite' AND nan_count + inf_count > 0
+    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY graph_seq, outside NULLS FIRST) = 1
+) p ON p.rank = o.rank AND p.step = o.step AND p.outside AND NOT p.doubtful
+LEFT JOIN modules m ON m.rank = p.rank AND m.module_id = p.module_id
+-- of a step that went unwatched, what layers had saved is looked at afterwards
+WHERE o.kind = 'loss' OR o.tensor LIKE '%:saved'
 UNION ALL BY NAME
 -- on a CPU the extremes of an argument are always measured: where there are none they were not finite
 SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind,
