@@ -75,7 +75,7 @@ steps = 30
 [doc]
 what = "An evaluation loss, logged or read with item(), keeps rising from a minimum while the training loss falls. It is an error where the loss doubles or loses more than half of its gain. It stays a warning if the script puts other weights back at its end. Where the evaluation was never below the loss that the training began with, labels or inputs of the two sets may not belong together; the words say so."
 why = "What is learnt beyond that point does not carry over to other data."
-not_this = "A last value that scatters, also near the floor of the loss. One term of an evaluation loss whose sum does not rise. Evaluation losses that the script neither logs nor reads with item()."
+not_this = "One evaluation that stands out, as after a resume. A last value that scatters, also near the floor of the loss. One term of an evaluation loss whose sum does not rise. Evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
 */
 WITH named AS (
@@ -107,8 +107,8 @@ WITH named AS (
     SELECT rank, source, name, min(step) FILTER (value = lowest) AS step, min(n) FILTER (value = lowest) AS n,
         any_value(total) AS total, any_value(lowest) AS lowest,
         arg_max(smooth, step) AS value, max(step) AS last_, arg_min(value, step) AS first_,
-            arg_max(whole_smooth, step) AS whole, min(whole) AS whole_lowest,
-            arg_min(whole, step) AS whole_first
+        arg_max(value, step) AS ends, arg_max(whole_smooth, step) AS whole, min(whole) AS whole_lowest,
+        arg_min(whole, step) AS whole_first
     FROM course GROUP BY rank, source, name HAVING any_value(total) >= $least
 ), restored AS (
     -- after its last step the script puts other weights into the model: those of its best evaluation
@@ -120,8 +120,7 @@ WITH named AS (
 ), trained AS (
     -- rows, not steps: a log may hold one step in five hundred
     SELECT rank, step, loss, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
-    FROM step_series
-    WHERE loss IS NOT NULL
+    FROM step_series WHERE loss IS NOT NULL
 ), places AS (
     SELECT t.rank, t.source, t.name, coalesce(max(s.n) FILTER (s.step <= t.step), 1) AS then_,
         coalesce(max(s.n) FILTER (s.step <= t.last_), 1) AS now_
@@ -144,8 +143,7 @@ SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now, l.t
     -- it has doubled, or more than half of all that the evaluation had gained is lost again, while the
     -- training loss has halved once more
     CASE WHEN (t.value > $twice * t.lowest AND t.whole > $twice * t.whole_lowest
-            OR t.value > (1 + $far) * t.lowest
-              AND t.whole > (1 + $far) * t.whole_lowest
+            OR t.value > (1 + $far) * t.lowest AND t.whole > (1 + $far) * t.whole_lowest
               AND t.value - t.lowest > $half_lost * (t.first_ - t.lowest)
               AND t.whole - t.whole_lowest > $half_lost * (t.whole_first - t.whole_lowest))
         AND l.train_now < $heart * l.train_then
@@ -153,7 +151,8 @@ SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now, l.t
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
 WHERE t.lowest > 0
   AND t.value > (1 + $rise) * t.lowest
-  AND t.value - t.lowest > $lost * (t.first_ - t.lowest)
+  -- one evaluation that stands out is over by the last
+  AND least(t.value, t.ends) - t.lowest > $lost * (t.first_ - t.lowest)
   AND t.whole > (1 + $rise) * t.whole_lowest
   AND t.total - t.n >= $after
   AND l.train_now < $falls * l.train_then
