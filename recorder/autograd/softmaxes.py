@@ -18,6 +18,9 @@ _KEEPS_MATRIX = {"Expand", "View", "UnsafeView", "ReshapeAlias", "Clone", "ToCop
 
 _MOST_BETWEEN = 8
 
+_LARGEST_MATRIX = 1024
+"""Rows of attention that are looked at."""
+
 
 def kind_of(node: Any) -> str:
     """An autograd node's operator, such as Addmm."""
@@ -38,6 +41,35 @@ def of_one_output(nodes: list[Any]) -> list[Any]:
         ):
             found.append(node)
     return found + [node for node in _weighing_another_axis(nodes) if all(node is not f for f in found)]
+
+
+def along_queries(nodes: list[Any]) -> list[Any]:
+    """Softmax nodes of a causal attention that go along the queries: what a query may not see is exactly 0, and yet it is the
+    weights of each key that sum to 1, over later queries."""
+    found: list[Any] = []
+    for node in nodes:
+        if kind_of(node) != "Bmm":
+            continue
+        (weights, _), *_ = node.next_functions
+        softmax = _softmax_behind(weights)
+        result = getattr(softmax, "_saved_result", None)
+        if (
+            softmax is None
+            or not isinstance(result, Tensor)
+            or result.dim() < 3
+            or not 2 < result.shape[-1] == result.shape[-2] <= _LARGEST_MATRIX
+        ):
+            continue
+        along = dimension(softmax._saved_dim, result.dim()) - result.dim()
+        if along == -2 and _is_lower_triangle(result.detach().flatten(0, -3)[0]):
+            found.append(softmax)
+    return found
+
+
+def _is_lower_triangle(matrix: Tensor) -> bool:
+    return not bool(matrix.triu(1).any()) and bool(
+        (matrix.tril() > 0).sum() == matrix.shape[0] * (matrix.shape[0] + 1) // 2
+    )
 
 
 def _weighing_another_axis(nodes: list[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..autograd.axes import Mixed, OverSamples, follow
 from ..autograd.graph import nodes_down_to, operator_name
-from ..autograd.softmaxes import of_one_output, samples_of_loss
+from ..autograd.softmaxes import along_queries, of_one_output, samples_of_loss
 from ..loop.batches import DataWatch
 from ..loop.forward import ForwardWatch
 from ..session.session import Session
@@ -26,14 +26,16 @@ _SAYS = {
     "axes-mixed": "mixes axes",
     "axis-of-samples": "goes along the samples",
     "softmax-of-one": "goes along one element",
+    "softmax-of-queries": "goes along the queries",
 }
 
 
 class AxesWatch(Watch):
-    """Writes events ``axes-mixed``, ``axis-of-samples`` and ``softmax-of-one``: the first of a graph, and how many there are."""
+    """Writes events ``axes-mixed``, ``axis-of-samples``, ``softmax-of-one`` and ``softmax-of-queries``: the first of a graph, and
+    how many there are."""
 
     name = "axes"
-    writes = ("events:axes-mixed", "events:axis-of-samples", "events:softmax-of-one")
+    writes = ("events:axes-mixed", "events:axis-of-samples", "events:softmax-of-one", "events:softmax-of-queries")
 
     def __init__(self, session: Session, data: DataWatch, forward: ForwardWatch) -> None:
         super().__init__(session)
@@ -72,6 +74,8 @@ class AxesWatch(Watch):
             )
         if single:
             self._write("softmax-of-one", single[0], {"softmaxes": len(single)})
+        if queries := along_queries(nodes):
+            self._write("softmax-of-queries", queries[0], {"softmaxes": len(queries)})
 
     def _write(self, event: str, node: Any, detail: dict[str, Any]) -> None:
         operator = operator_name(node)
