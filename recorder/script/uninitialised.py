@@ -42,16 +42,16 @@ def unfilled(file: str) -> tuple[Unfilled, ...]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    lines = text.split("\n")
+    lines, touched = text.split("\n"), _touched(tree)
     return tuple(
         found
         for owner in ast.walk(tree)
         if isinstance(owner, ast.ClassDef) and not _reaches_all(owner)
-        for found in _in_class(owner, tree, lines)
+        for found in _in_class(owner, touched, lines)
     )
 
 
-def _in_class(owner: ast.ClassDef, tree: ast.Module, lines: list[str]) -> Iterator[Unfilled]:
+def _in_class(owner: ast.ClassDef, touched: dict[str, set[int]], lines: list[str]) -> Iterator[Unfilled]:
     written = {m.name for m in owner.body if isinstance(m, ast.FunctionDef)}
     for method in owner.body:
         if not isinstance(method, ast.FunctionDef) or method.name != "__init__":
@@ -63,7 +63,7 @@ def _in_class(owner: ast.ClassDef, tree: ast.Module, lines: list[str]) -> Iterat
             match node:
                 case ast.Assign(
                     targets=[ast.Attribute(value=ast.Name(id="self"), attr=name) as target], value=value
-                ) if _is_memory(value) and not _named_elsewhere(tree, name, target):
+                ) if _is_memory(value) and touched.get(name, set()) <= {id(target)}:
                     yield Unfilled(node.lineno, owner.name, name, shown_in(node, lines))
                 case _:
                     pass
@@ -88,8 +88,8 @@ def _is_memory(value: ast.expr) -> bool:
             return False
 
 
-def _named_elsewhere(tree: ast.Module, name: str, target: ast.Attribute) -> bool:
-    """Whether the attribute's name stands anywhere but in methods that use it, or there with something that changes it."""
+def _touched(tree: ast.Module) -> dict[str, set[int]]:
+    """Name of an attribute → its places but those in methods that use it: there only where something changes it."""
     reading = {
         id(node)
         for method in ast.walk(tree)
@@ -102,14 +102,18 @@ def _named_elsewhere(tree: ast.Module, name: str, target: ast.Attribute) -> bool
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
         for inside in ast.walk(node)
     }
+    touched: dict[str, set[int]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value == name:
-            return True
-        if isinstance(node, ast.Attribute) and node.attr == name and node is not target:
-            stored = not isinstance(node.ctx, ast.Load)
-            if id(node) not in reading or id(node) in changed or stored:
-                return True
-    return False
+        match node:
+            case ast.Constant(value=str(name)):
+                touched.setdefault(name, set()).add(id(node))
+            case ast.Attribute(attr=name, ctx=context) if (
+                id(node) not in reading or id(node) in changed or not isinstance(context, ast.Load)
+            ):
+                touched.setdefault(name, set()).add(id(node))
+            case _:
+                pass
+    return touched
 
 
 def _reaches_all(owner: ast.ClassDef) -> bool:

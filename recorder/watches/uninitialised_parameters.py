@@ -1,7 +1,8 @@
 """Parameters whose values are what was in memory, as their model is called for the first time.
 
-The source says that a class makes them by ``torch.empty`` and fills them nowhere. The tensor's own counter of writes says that
-nobody else has filled them either. What reaches into ``.data`` is not counted, so the script's own files are read for that.
+The source of the script's own files says that a class makes them by ``torch.empty`` and fills them nowhere. The tensor's own
+counter of writes says that nobody else has filled them either. What reaches into ``.data`` is not counted, so the script's own
+files are read for that.
 """
 
 import linecache
@@ -10,7 +11,7 @@ import sys
 
 from torch import Tensor, nn
 
-from ..script.frames import is_script, is_users, shown
+from ..script.frames import is_users, shown
 from ..script.uninitialised import Unfilled, unfilled
 from ..session.registry import ModuleEntry
 from ..session.session import Session
@@ -78,7 +79,7 @@ class UninitialisedParameters(Watch):
 def _file_of(cls: type[nn.Module]) -> str:
     code = getattr(getattr(cls, "__init__", None), "__code__", None)
     file = getattr(code, "co_filename", "")
-    return file if file and is_script(file) else ""
+    return file if file and is_users(file) else ""
 
 
 def _filled_elsewhere(file: str, attribute: str) -> bool:
