@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .graph import dimension, shape_of
+from .graph import dimension, saved_tensor, shape_of
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "SafeSoftmax")
 _LAYERS = ("Addmm", "Mm")
@@ -52,13 +52,10 @@ def along_queries(nodes: list[Any]) -> list[Any]:
             continue
         (weights, _), *_ = node.next_functions
         softmax = _softmax_behind(weights)
-        result = getattr(softmax, "_saved_result", None)
-        if (
-            softmax is None
-            or not isinstance(result, Tensor)
-            or result.dim() < 3
-            or not 2 < result.shape[-1] == result.shape[-2] <= _LARGEST_MATRIX
-        ):
+        result = None if softmax is None else saved_tensor(softmax, "result")
+        if softmax is None or result is None or result.dim() < 3:
+            continue
+        if not 2 < result.shape[-1] == result.shape[-2] <= _LARGEST_MATRIX:
             continue
         along = dimension(softmax._saved_dim, result.dim()) - result.dim()
         if along == -2 and _is_lower_triangle(result.detach().flatten(0, -3)[0]):

@@ -22,6 +22,9 @@ _BY_NAME = frozenset(
 """With these a class may reach each of its parameters without a name."""
 
 
+_REGISTER = frozenset({"register_parameter", "register_buffer", "register_module", "add_module"})
+
+
 class Unfilled(NamedTuple):
     """One such assignment."""
 
@@ -67,9 +70,6 @@ def _in_class(owner: ast.ClassDef, touched: dict[str, set[int]], lines: list[str
                     yield Unfilled(node.lineno, owner.name, name, shown_in(node, lines))
                 case _:
                     pass
-
-
-_REGISTER = frozenset({"register_parameter", "register_buffer", "register_module", "add_module"})
 
 
 def _is_memory(value: ast.expr) -> bool:

@@ -17,10 +17,6 @@ from ..script.variable_names import global_name_of
 from ..script.wrappers import Layout, layout_of, unwrapped
 from ..storage.attempt import EarlierNames
 
-_MOST_ALIKE = 256
-"""Modules of one name and class, one after the other, that get numbers of their own. A script that makes a model anew in each
-step would else fill its memory and the tables: further ones have the number of the last."""
-
 
 class OutputSlot:
     """What a module's n-th output is called, and the hook that its gradient gets at every step."""
@@ -109,8 +105,6 @@ class Catalogue:
         self._dirty_tensors: set[int] = set()
         self.calls = 0
         """Modules that have been called."""
-        self._given: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """(model, module, class) → how many numbers such modules have, and the last of them."""
         self._order: dict[int, int] = {}
         """module_id → call_order."""
         self._dirty_modules: dict[int, ModuleEntry] = {}
@@ -204,22 +198,19 @@ class Catalogue:
         while name in taken:
             name, count = f"{model}_{count}", count + 1
         root_entry: ModuleEntry | None = None
-        all_alike = False
+        tells = False
+        """Whether the model itself, or a module that is new in it, has a number of its own."""
         for path, module in root.named_modules():
-            known = self.by_object.get(id(module))
-            id_, alike = (
-                (known.id, False)
-                if known is not None and known.ref() is module
-                else self._next_module(name, path, type(module).__name__)
-            )
+            known = self.find(module)
+            id_, own = (known.id, True) if known else self._numbers().module(name, path, type(module).__name__)
             parent = submodule(root, path.rpartition(".")[0]) if path else None
             parent_entry = self.by_object.get(id(parent)) if parent is not None else None
             entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
             entry.call_order = self._order.get(id_)
-            all_alike = alike if root_entry is None else all_alike and alike
+            tells = tells or (own and (root_entry is None or known is None))
             root_entry = root_entry or entry
             self._enter(module, entry)
-            if not alike:
+            if own:
                 self._dirty_modules[id_] = entry
             for leaf, parameter in module.named_parameters(recurse=False):
                 self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
@@ -227,7 +218,7 @@ class Catalogue:
         self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
         self.roots = [r for r in self.roots if self.by_object.get(id(r.ref())) is r]
         self.roots.append(root_entry)
-        if not all_alike:
+        if tells:
             self._new_models.append(root_entry)
         return root_entry
 
@@ -252,16 +243,6 @@ class Catalogue:
             module = parent
             seen.add(id(module))
         return module
-
-    def _next_module(self, model: str, path: str, class_name: str) -> tuple[int, bool]:
-        """The number of a module, and whether another one had it."""
-        key = model, path, class_name
-        given, last = self._given.get(key, (0, 0))
-        if given >= _MOST_ALIKE:
-            return last, True
-        number = self._numbers().module(*key)
-        self._given[key] = given + 1, number
-        return number, False
 
     def _numbers(self) -> EarlierNames:
         """Asked for when the first number is wanted: only then the rank is known."""

@@ -29,6 +29,11 @@ def attempt_of(run: Path) -> Attempt:
     return Attempt(manifest.attempt, manifest.first_step, manifest.first_part, manifest.first_loader)
 
 
+_MOST_ALIKE = 256
+"""Modules of one name and class, one after the other, that get numbers of their own. A script that makes a model anew in each
+step would else fill its memory and the tables: further ones have the number of the last."""
+
+
 @dataclass(slots=True)
 class EarlierNames:
     """Gives numbers to modules and tensors. Empty, as in a first attempt, it counts from 0."""
@@ -39,14 +44,21 @@ class EarlierNames:
     """(module_id, tensor_name, kind) → tensor_id."""
     next_module: int = 0
     next_tensor: int = 0
+    alike: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
+    """(model, module, class) → how many numbers such modules have, and the last of them."""
 
-    def module(self, model: str, path: str, class_name: str) -> int:
-        """The number of a module that is new in this process."""
-        known = self.modules.pop((model, path, class_name), None) if self.modules else None
-        if known is not None:
-            return known
-        self.next_module += 1
-        return self.next_module - 1
+    def module(self, model: str, path: str, class_name: str) -> tuple[int, bool]:
+        """The number of a module that is new in this process, and whether no other one has had it in this process."""
+        key = model, path, class_name
+        given, last = self.alike.get(key, (0, 0))
+        if given >= _MOST_ALIKE:
+            return last, False
+        number = self.modules.pop(key, None)
+        if number is None:
+            number = self.next_module
+            self.next_module += 1
+        self.alike[key] = given + 1, number
+        return number, True
 
     def tensor(self, key: tuple[int | None, str, str]) -> int:
         """The number of a tensor that is new in this process."""

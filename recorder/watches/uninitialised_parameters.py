@@ -17,6 +17,7 @@ from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
+from ..tensors.measure import measure
 from ..tensors.moments import measurable
 
 _MOST_TOLD = 16
@@ -59,8 +60,7 @@ class UninitialisedParameters(Watch):
 
     def _tell(self, part: nn.Module, parameter: Tensor, slip: Unfilled, file: str) -> None:
         entry = self.session.catalogue.find(part)
-        values = parameter.detach()
-        finite = values[values.isfinite()]
+        moments = measure(parameter.detach())
         self.session.rows.event(
             "parameter-unfilled",
             f"{slip.text} is filled by nothing",
@@ -69,9 +69,9 @@ class UninitialisedParameters(Watch):
                 "text": slip.text,
                 "attribute": slip.attribute,
                 "place": f"{shown(file)}:{slip.line}",
-                "numel": parameter.numel(),
-                "lost": parameter.numel() - finite.numel(),
-                "largest": float(finite.abs().max()) if finite.numel() else 0.0,
+                "numel": moments.numel,
+                "lost": moments.nonfinite,
+                "largest": max(abs(moments.min or 0.0), abs(moments.max or 0.0)),
             },
         )
 

@@ -91,11 +91,11 @@ SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS modu
 FROM left_out l WHERE NOT EXISTS (FROM bad_steps b WHERE b.rank = l.rank AND b.step <= l.at.step)
 UNION ALL BY NAME
 -- nothing was recorded before the loss, as where steps go unwatched: the first operator that held such
--- numbers was given them from outside, and its weight was finite
+-- numbers was given them from outside, and nothing else that it has saved was lost
 SELECT o.rank, o.step, p.microbatch, p.seq, 'data' AS phase, coalesce(m.module, '') AS module,
     'input' AS kind, p.nan_count, p.inf_count, p.nan_count + p.inf_count AS value, p.shape, p.min, p.max,
     p.op,
-    'data' AS tensor, array_to_string(s.signs, ' and ') AS signs,
+    'input' AS tensor, array_to_string(s.signs, ' and ') AS signs,
     'entering' AS what_, 'bad_step' AS reached_, 'counted' AS held_, 'error' AS severity
 FROM nonfinite_origin o
 JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
@@ -106,7 +106,9 @@ JOIN (
 ) p ON p.rank = o.rank AND p.step = o.step AND p.outside AND NOT p.doubtful
 LEFT JOIN modules m ON m.rank = p.rank AND m.module_id = p.module_id
 -- of a step that went unwatched, what layers had saved is looked at afterwards
-WHERE o.kind = 'loss' OR o.tensor LIKE '%:saved'
+WHERE (o.kind = 'loss' OR o.tensor LIKE '%:saved')
+  -- weights that nobody trains may stand before it, under no_grad
+  AND NOT EXISTS (FROM parameters q WHERE q.rank = o.rank AND q.optimizer_id IS NULL)
 UNION ALL BY NAME
 -- on a CPU the extremes of an argument are always measured: where there are none they were not finite
 SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind,

@@ -52,7 +52,7 @@ LEFT JOIN (
     -- what an operator has saved: its result is lost, and nothing was that it or those before it took in
     SELECT rank, step, op, saved, nan_count + inf_count AS lost, numel AS results, nan_count = 0 AS infinite
     FROM operators
-    WHERE nan_count + inf_count > 0
+    WHERE trigger = 'nonfinite' AND nan_count + inf_count > 0
     QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY graph_seq, saved = 'result') = 1
 ) f ON f.rank = o.rank AND f.step = o.step AND o.kind = 'loss' AND f.saved = 'result'
 ORDER BY o.step, o.rank

@@ -43,9 +43,9 @@ source = "convention: of this project, half of what it was"
 tables = ["metrics"]
 columns = ["metrics.value"]
 [doc]
-what = "A metric that was a number in its logs turns NaN or infinite and is never a number again. Or the loss of each evaluation is none, from the first one on, while the training loss is."
+what = "A metric that was a number in its logs turns NaN or infinite and is never a number again. Or the loss that is read from every evaluation is no number, while the training loss is one."
 why = "Whatever it is computed from is broken from there on, and often the model reads the same numbers. Normalisation by a running mean that is NaN makes every input NaN."
-not_this = "A metric other than a loss that is NaN from the start, or now and then, as a success rate without an episode is. A NaN in the last log or two. A metric that is lost together with the loss."
+not_this = "A metric that is logged as NaN from the start, or now and then, as a success rate without an episode is. A NaN in the last log or two. A metric that is lost together with the loss."
 source = "Arithmetic: a mean that has taken in a NaN stays NaN."
 */
 -- shared
@@ -102,9 +102,7 @@ SELECT s.rank, s.step, s.name, 'never_a_number' AS told_, 'terms_of_the_evaluati
 FROM stretches s
 JOIN (SELECT rank, arg_max(loss, step) AS last_finite FROM step_series
     WHERE loss IS NOT NULL GROUP BY rank HAVING bool_and(isfinite(loss))) t ON t.rank = s.rank
-WHERE s.stretch = 0 AND s.is_last AND s.length >= $tail
-  AND regexp_matches(lower(s.name),
-      '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test)([^a-z]|$)')
-  AND contains(lower(s.name), 'loss')
+-- one that the script reads from a tensor: what is logged may be NaN or infinite for want of an evaluation
+WHERE s.source = 'read' AND contains(s.name, 'loss') AND s.stretch = 0 AND s.is_last AND s.length >= $tail
 -- together
 SELECT * FROM found ORDER BY step, rank, name
