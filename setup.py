@@ -57,7 +57,8 @@ setup(
             name,
             [source],
             # vectors of 32 bytes never cross a function's border, which is all that -Wpsabi warns of
-            extra_compile_args=["-O3", "-g0", "-fvisibility=hidden", "-Wno-psabi"],
+            # roots are an instruction then, and no call of a library
+            extra_compile_args=["-O3", "-g0", "-fvisibility=hidden", "-Wno-psabi", "-fno-math-errno"],
             optional=True,
         )
         for name, source in LIBRARIES.items()

@@ -1,7 +1,5 @@
 """Rows of `param_groups`: settings of an optimizer's groups, what they consist of, and how far their weights moved."""
 
-import functools
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,8 +8,10 @@ from torch import Tensor
 from ...schemas.files.json_text import json_text
 from ...schemas.files.step_values import Row
 from ..session.session import Session
-from ..tensors.device import join_when_ready
-from ..tensors.moments import Moments, item
+from ..tensors.moments import item
+from .weight_updates import Change
+
+_UNKNOWN = Change(None, None)
 
 _MOST_ASKED = 32
 """Parameters of a group that are asked for their step counter: those without a gradient have none."""
@@ -36,20 +36,16 @@ class GroupRows:
                     self.session.budget.full_detail(3, "learning-rate")
 
     def add(
-        self, optimizer_id: int, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]], regrouped: int
+        self, optimizer_id: int, optimizer: torch.optim.Optimizer, change: dict[int, Change], regrouped: int
     ) -> None:
         """Make a row for each group.
 
-        ``change`` holds (numel, moments of the update, moments of the weight) of each parameter of a group that was sampled.
+        ``change`` tells of each group whose weights were sampled.
         ``regrouped`` counts how often the groups of the script's optimizers have changed.
         """
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
-            update = weight = None
-            if g in change:
-                numels, updates, weights = zip(*change[g], strict=True)
-                update = join_when_ready(updates, functools.partial(_norm_of_samples, numels))
-                weight = join_when_ready(weights, functools.partial(_norm_of_samples, numels))
+            update, weight = change.get(g, _UNKNOWN)
             self.session.rows.add(
                 "param_groups",
                 optimizer_id=optimizer_id,
@@ -114,12 +110,3 @@ def _number(value: Any) -> float | None:
     if isinstance(value, Tensor) and value.numel() != 1:
         return None
     return float(value) if isinstance(value, (int, float, Tensor)) else None
-
-
-def _norm_of_samples(numels: Sequence[int], measured: Sequence[Moments]) -> float | None:
-    """L2 norm of tensors of these sizes, estimated from a sample of each; None without any."""
-    if not measured:
-        return None
-    if any(m.nonfinite for m in measured):
-        return torch.nan
-    return sum((m.sum_sq or 0.0) * n / max(m.numel, 1) for n, m in zip(numels, measured, strict=True)) ** 0.5

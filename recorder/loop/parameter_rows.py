@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
-from typing import Any
+from typing import cast
 
 from torch import Tensor
 
@@ -13,11 +13,13 @@ from ..session.session import Session
 from ..tensors.device import Late, join_when_ready
 from ..tensors.gradient_norms import SeenGradients, joint_norm, quick_norm
 from ..tensors.measure import measure_all
+from ..tensors.moment_table import MomentTable
 from ..tensors.moments import EMPTY, Moments, measurable
 from ..tensors.norm_parts import PLAIN_OR_NONE, Norm, Share, joined, norm_in_parts, shares_of
-from .weight_updates import Parameters, Sampled, changes, sample_of
+from .weight_updates import Change, Parameters, Sampled, changes, sample_of
 
-_grad, _tensor = attrgetter("grad"), itemgetter(0)
+_grad, _requires_grad, _tensor = attrgetter("grad"), attrgetter("requires_grad"), itemgetter(0)
+_PLAIN = frozenset((Tensor,))
 
 
 class ParameterRows:
@@ -64,6 +66,30 @@ class ParameterRows:
         if shares:
             self._note_layouts(parameters, given)
             given = list(map(local, given))
+        norm = self._all_gradients(parameters, given) if not shares else None
+        if norm is None:
+            norm = self._each_gradient(parameters, given, shares)
+        session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
+        seen.jumped(norm)
+        return norm
+
+    def _all_gradients(self, parameters: Parameters, given: Sequence[Tensor | None]) -> float | None:
+        """Rows of gradients that the C library measures together, and their norm; None where they are not of that kind."""
+        if not parameters or parameters[-1][2] < 0 or not _PLAIN.issuperset(map(type, given)):
+            return None
+        measured = measure_all(cast("Sequence[Tensor]", given))
+        if not isinstance(measured, MomentTable):
+            return None
+        ids = [entry.gradient_id for _, entry, _ in parameters]
+        grads = list(map(_requires_grad, map(_tensor, parameters)))
+        self.session.rows.add_all_tensor_stats(ids, Phase.BACKWARD, measured, grads)
+        return measured.norm
+
+    def _each_gradient(
+        self, parameters: Parameters, given: Sequence[Tensor | None], shares: Sequence[Share | None]
+    ) -> Norm:
+        """Rows of all gradients, one by one; returns their norm."""
+        session = self.session
         looked_at = [g for g in given if g is not None and measurable(g)]
         moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
         measured: dict[Share | None, list[Moments]] = {}
@@ -81,10 +107,7 @@ class ParameterRows:
             )
             if group >= 0:
                 measured.setdefault(shares[i] if shares else None, []).append(moments)
-        session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
-        norm = self._joint_norm(measured)
-        seen.jumped(norm)
-        return norm
+        return self._joint_norm(measured)
 
     def _seen_of(self, which: tuple[object, ...]) -> SeenGradients:
         return self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
@@ -114,23 +137,23 @@ class ParameterRows:
             if gradient is not None and (layout := layout_of(gradient)) is not None:
                 self.session.catalogue.note_layout(entry.gradient_id, layout)
 
-    def weights(self, of: Parameters, sample: Sampled | None) -> dict[int, list[Any]]:
+    def weights(self, of: Parameters, sample: Sampled | None) -> dict[int, Change]:
         """Rows of parameters and their change, as far as they are due; returns the change by group."""
         session = self.session
         began = perf_counter_ns()
-        weights: dict[int, Moments] = {}
+        ids: list[int] = []
+        measured: Sequence[Moments] = []
         if session.budget.due("parameters"):
             parameters = [(p, e) for p, e, _ in of if measurable(local(p))]
             measured = measure_all([local(p) for p, _ in parameters])
             ids = [entry.parameter_id for _, entry in parameters]
-            weights = dict(zip(ids, measured, strict=True))
             session.rows.add_all_tensor_stats(
                 ids, Phase.OPTIMIZER, measured, [parameter.requires_grad for parameter, _ in parameters]
             )
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
         began = perf_counter_ns()
-        change: dict[int, list[Any]] = {}
+        change: dict[int, Change] = {}
         if sample is not None:
-            change = changes(session, sample, weights)
+            change = changes(session, sample, ids, measured)
             session.budget.spent("updates", perf_counter_ns() - began, len(sample.parameters))
         return change

@@ -1,8 +1,10 @@
 """How far an optimizer's step moved the weights: from a sample of the elements of each, before and after."""
 
 import itertools
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -11,7 +13,9 @@ from ...schemas import Phase
 from ..script.wrappers import local
 from ..session.registry import ParameterEntry
 from ..session.session import Session
+from ..tensors.device import Late, join_when_ready
 from ..tensors.element_sample import Sampling
+from ..tensors.moment_table import MomentTable
 from ..tensors.moments import LATE_DEVICES, Moments, count_nonzero, measurable
 
 Parameters = list[tuple[Tensor, ParameterEntry, int]]
@@ -26,29 +30,70 @@ class Sampled(NamedTuple):
     before: Tensor
 
 
-def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> dict[int, list[Any]]:
-    """Make a row for each update; returns group → (numel, moments of the update, moments of the weight) of its parameters.
+class Change(NamedTuple):
+    """How far a step moved the weights of a group, and how large they are: L2 norms, estimated from a sample of each weight."""
 
-    ``weights``: moments of parameters measured in this step, by parameter_id; of others the sample is measured.
+    update: "float | Late | None"
+    weight: "float | Late | None"
+
+
+def changes(session: Session, sampled: Sampled, ids: Sequence[int], weights: Sequence[Moments]) -> dict[int, Change]:
+    """Make a row for each update; returns what has changed by group.
+
+    ``ids`` and ``weights``: parameters measured in this step, with their moments; of others the sample is measured.
     """
-    change: dict[int, list[Any]] = {}
     parameters, sampling, before = sampled
     after = sampling.take([p for p, _, _ in parameters])
     if after.numel() != before.numel():
-        return change
+        return {}
     difference = after - before
     updates = sampling.measure(difference)
-    unmoved = _zeros(difference, sampling, updates)
-    known = [weights.get(entry.parameter_id) for _, entry, _ in parameters]
+    if not isinstance(updates, MomentTable):  # which has counted zeros
+        unmoved = _zeros(difference, sampling, updates)
+        updates = [
+            u if zeros is None else u._replace(zero_count=zeros) for u, zeros in zip(updates, unmoved, strict=True)
+        ]
+    session.rows.add_all_tensor_stats(
+        [entry.update_id for _, entry, _ in parameters], Phase.OPTIMIZER, updates, [None] * len(parameters)
+    )
+    sampled_ids = [entry.parameter_id for _, entry, _ in parameters]
+    known: Sequence[Moments | None] = weights
+    if sampled_ids != ids:
+        known = list(map(dict(zip(ids, weights, strict=True)).get, sampled_ids))
     if None in known:
         known = sampling.measure(after)
-    counted = [u if zeros is None else u._replace(zero_count=zeros) for u, zeros in zip(updates, unmoved, strict=True)]
-    session.rows.add_all_tensor_stats(
-        [entry.update_id for _, entry, _ in parameters], Phase.OPTIMIZER, counted, [None] * len(counted)
-    )
-    for (parameter, _, group), update, weight in zip(parameters, updates, known, strict=True):
-        change.setdefault(group, []).append((parameter.numel(), update, weight))
-    return change
+    numels = [parameter.numel() for parameter, _, _ in parameters]
+    groups = [group for _, _, group in parameters]
+    return {
+        group: Change(*(_norm_of_group(group, groups, numels, cast("Sequence[Moments]", m)) for m in (updates, known)))
+        for group in dict.fromkeys(groups)
+    }
+
+
+def _norm_of_group(
+    group: int, groups: Sequence[int], numels: Sequence[int], measured: Sequence[Moments]
+) -> "float | Late | None":
+    """L2 norm of the tensors of a group, estimated from a sample of each."""
+    if isinstance(measured, MomentTable):
+        looked_at, nan, infinite, *_, squares = measured.columns()
+        of = [
+            n * s / k if k else 0.0 for n, s, k, g in zip(numels, squares, looked_at, groups, strict=True) if g == group
+        ]
+        lost = any(nan) or any(infinite)
+        if lost and any(a or b for a, b, g in zip(nan, infinite, groups, strict=True) if g == group):
+            return math.nan
+        return math.sqrt(sum(of))
+    chosen = [(n, m) for n, m, g in zip(numels, measured, groups, strict=True) if g == group]
+    return join_when_ready([m for _, m in chosen], partial(_norm_of_samples, [n for n, _ in chosen]))
+
+
+def _norm_of_samples(numels: Sequence[int], measured: Sequence[Moments]) -> float | None:
+    """L2 norm of tensors of these sizes, estimated from a sample of each; None without any."""
+    if not measured:
+        return None
+    if any(m.nonfinite for m in measured):
+        return math.nan
+    return sum((m.sum_sq or 0.0) * n / max(m.numel, 1) for n, m in zip(numels, measured, strict=True)) ** 0.5
 
 
 def _zeros(difference: Tensor, sampling: Sampling, updates: Sequence[Moments]) -> Sequence[int | None]:

@@ -19,6 +19,7 @@ from ...schemas.files.step_values import STEP_VALUES, Row
 from ..base.terminal import warn
 from ..storage.journal import JournalWriter
 from ..tensors.device import Late, Page, all_devices, stats_of_device, wait_for
+from ..tensors.moment_table import MomentTable
 from ..tensors.moments import Moments
 from . import row_checks
 from .position import Position
@@ -104,6 +105,9 @@ class Rows:
         position, excluded, add = self._position, self._excluded, self._stats.add
         microbatch, seq = position.microbatch, position.seq
         position.seq = seq + len(tensor_ids)
+        if isinstance(moments, MomentTable) and (not excluded or excluded.isdisjoint(tensor_ids)):
+            self._stats.add_all(microbatch, seq, phase, tensor_ids, moments, requires_grad)
+            return
         for tensor_id, m, grad in zip(tensor_ids, moments, requires_grad, strict=True):
             if tensor_id not in excluded:
                 add(microbatch, seq, phase, tensor_id, m, False, grad)
@@ -165,7 +169,7 @@ class Rows:
 
     def stat_index(self) -> int:
         """Place that the next row of tensor_stats will have in the buffer, for ``move_stat``."""
-        return len(self._stats)
+        return self._stats.singles
 
     def move_stat(self, index: int, phase: int) -> None:
         """A row still in the buffer turns out to belong to another phase."""

@@ -1,5 +1,6 @@
 """Rows of tensor_stats of one step, until they are written."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pyarrow as pa
 from ...schemas import TABLES
 from ...schemas.files.step_values import Row
 from ..tensors.device import wait_for
+from ..tensors.moment_table import MomentTable
 from ..tensors.moments import NOT_MEASURED, Moments
 
 _SCHEMA = TABLES["tensor_stats"].schema
@@ -28,14 +30,21 @@ class StatRows:
     through everything that torch has loaded.
     """
 
-    __slots__ = ("_cells", "_late")
+    __slots__ = ("_blocks", "_cells", "_late")
 
     def __init__(self) -> None:
         self._cells: list[Any] = []
+        self._blocks: list[tuple[int, list[Sequence[Any]]]] = []
+        """Columns of rows that were added together, each block with the number of single rows before it."""
         self._late: dict[int, Any] = {}
         """Place of a row → its moments, which have not arrived."""
 
     def __len__(self) -> int:
+        return self.singles + sum(len(columns[0]) for _, columns in self._blocks)
+
+    @property
+    def singles(self) -> int:
+        """Rows that were added one by one: the place of the next one."""
         return len(self._cells) // _WIDTH
 
     def add(
@@ -45,17 +54,43 @@ class StatRows:
         if type(m) is Moments:
             self._cells += (microbatch, seq, phase, tensor_id, *m, missing, grad)
         else:  # still on its way from a device
-            self._late[len(self)] = m
+            self._late[self.singles] = m
             self._cells += (microbatch, seq, phase, tensor_id, *NOT_MEASURED, missing, grad)
 
+    def add_all(
+        self,
+        microbatch: int,
+        seq: int,
+        phase: int,
+        tensor_ids: Sequence[int],
+        moments: MomentTable,
+        grads: Sequence[bool | None],
+    ) -> None:
+        """A row for each of many tensors, ``seq`` on."""
+        count = len(tensor_ids)
+        self._blocks.append(
+            (
+                self.singles,
+                [
+                    [microbatch] * count,
+                    range(seq, seq + count),
+                    [phase] * count,
+                    tensor_ids,
+                    *moments.columns(),
+                    [False] * count,
+                    grads,
+                ],
+            )
+        )
+
     def move(self, place: int, phase: int) -> None:
-        """A row turns out to belong to another phase."""
-        if place < len(self):
+        """A row that was added by itself turns out to belong to another phase."""
+        if place < self.singles:
             self._cells[place * _WIDTH + _PHASE] = phase
 
     def put(self, place: int, m: Moments) -> None:
-        """Other moments for a row."""
-        if place >= len(self):
+        """Other moments for such a row."""
+        if place >= self.singles:
             return
         if type(m) is Moments:
             start = place * _WIDTH + _MOMENTS
@@ -75,10 +110,20 @@ class StatRows:
         count = len(self)
         if count <= _FEW:
             return None
-        columns = [[rank] * count, [step] * count, *(self._cells[i::_WIDTH] for i in range(_WIDTH))]
+        columns = [[rank] * count, [step] * count, *map(self._column, range(_WIDTH))]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _SCHEMA.types)), schema=_SCHEMA)
 
     def rows(self) -> list[Row]:
         """The same, each by its columns."""
-        cells = self._cells
-        return [dict(zip(_COLUMNS, cells[i : i + _WIDTH], strict=True)) for i in range(0, len(cells), _WIDTH)]
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*map(self._column, range(_WIDTH)), strict=True)]
+
+    def _column(self, i: int) -> list[Any]:
+        """The values of one column, in the order of the rows."""
+        values: list[Any] = []
+        before = 0
+        for place, columns in self._blocks:
+            values += self._cells[before * _WIDTH + i : place * _WIDTH : _WIDTH]
+            values += columns[i]
+            before = place
+        values += self._cells[before * _WIDTH + i :: _WIDTH]
+        return values

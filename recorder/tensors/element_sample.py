@@ -1,7 +1,7 @@
 """The sample of a tensor's elements on which changes and optimizer state are measured: exact for small tensors."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TypeVar
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from . import native
 from .measure import measure_rows
-from .moments import Moments
+from .moments import LATE_DEVICES, Moments
 
 SAMPLE = 1024
 """Elements per parameter: all of a small one, evenly spread over a larger one."""
@@ -62,18 +62,28 @@ class Sampling:
     so that they can be reduced as the rows of a matrix."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
-        sizes = [sample_size(tensor) for tensor in tensors]
-        self.order = sorted(range(len(sizes)), key=sizes.__getitem__)
+        self._of = list(map(sample_size, tensors))
+        """Elements of each tensor, in the order of the list."""
+        self.order = sorted(range(len(self._of)), key=self._of.__getitem__)
         """Place in a sample → place in the list."""
-        self.sizes = [sizes[i] for i in self.order]
+        self.sizes = [self._of[i] for i in self.order]
         """Elements of each tensor, in the order of a sample."""
+        self.numel = sum(self.sizes)
+        """Elements of a sample."""
+        self._starts = self.sorted_back([0, *accumulate(self.sizes[:-1])][: len(self.sizes)])
+        """Where the part of each tensor begins in a sample, in the order of the list."""
 
     def take(self, tensors: Sequence[Tensor]) -> Tensor:
         """A sample of the tensors now, in one vector. Their list is as it was when this was made."""
         return gather([tensors[i] for i in self.order])
 
-    def measure(self, sample: Tensor) -> list[Moments]:
+    def measure(self, sample: Tensor) -> Sequence[Moments]:
         """Moments of each tensor's part of a sample, in the order of the list."""
+        library = native.library
+        if library is not None and self._of and sample.device.type not in LATE_DEVICES:
+            table = library.moments_of_parts(sample, self._of, self._starts)
+            if table is not None:
+                return table
         found: list[Moments] = []
         start = 0
         for size, members in groupby(self.sizes):

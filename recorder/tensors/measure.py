@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import native
 from .device import stats_of_device
+from .moment_table import MomentTable
 from .moments import (
     _DIRECT,
     _REDUCED,
@@ -76,7 +77,7 @@ def _by_library(x: Tensor, *, size_only: bool = False) -> Moments | None:
     return library.size(x) if size_only else library.moments(x)
 
 
-def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
+def measure_all(tensors: Sequence[Tensor]) -> Sequence[Moments]:
     """Moments of many tensors: by one call of the C library; else small ones of one shape are stacked and reduced together.
 
     Fifty biases of 256 elements cost 0.55 ms one by one and 0.03 ms together: nearly all of it is the price of calling.
@@ -85,6 +86,8 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
         return _late(tensors)
     if native.library is not None and "cpu" not in LATE_DEVICES:
         found = native.library.moments_of(tensors)
+        if isinstance(found, MomentTable):
+            return found
         return [m if m is not None else measure(x) for m, x in zip(found, tensors, strict=True)]
     results: list[Moments | None] = [None] * len(tensors)
     groups: dict[torch.Size, list[int]] = {}
@@ -102,11 +105,9 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
 
 
 def measure_rows(rows: Tensor) -> list[Moments]:
-    """Moments of each row of a matrix."""
+    """Moments of each row of a matrix, by torch's operators."""
     if rows.device.type in LATE_DEVICES:
         return _late(rows.unbind(0))
-    if native.library is not None and (moments := native.library.moments_of_rows(rows)) is not None:
-        return moments
     if rows.dtype is not torch.float32 or not rows.shape[1]:
         return [measure(row) for row in rows.unbind(0)]
     low, high = rows.amin(1).tolist(), rows.amax(1).tolist()

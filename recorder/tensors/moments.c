@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FIRSTFAULT_VERSION 4
+#define FIRSTFAULT_VERSION 5
 #define BLOCK 1024
 
 #if defined(_WIN32)
@@ -507,12 +507,6 @@ EXPORTED void firstfault_moments_of_many(int64_t count, const char *const *at, c
     for (int64_t i = 0; i < count; i++) firstfault_moments(at[i], n[i], (int32_t)dtype[i], m + i);
 }
 
-/* Moments of each row of a matrix; the rows begin so many bytes apart. */
-EXPORTED void firstfault_moments_of_rows(const char *at, int64_t rows, int64_t n, int64_t bytes, int32_t dtype,
-                                         struct moments *m) {
-    for (int64_t i = 0; i < rows; i++) firstfault_moments(at + i * bytes, n, dtype, m + i);
-}
-
 /* Moments of elements with a size and a stride (in elements) for each of their dimensions. Those of the last dimension are
    copied together in small numbers where they do not lie one after the other. */
 EXPORTED void firstfault_moments_strided(const char *at, int32_t dims, const int64_t *sizes, const int64_t *strides,
@@ -619,6 +613,41 @@ EXPORTED void firstfault_fingerprints(const char *at, int64_t rows, int64_t colu
         }
         to[i] = (int64_t)sum;
     }
+}
+
+/* How far the rows of a matrix of floating-point numbers lie apart: the root of the mean of its columns' variances, the same of the
+   directions of its rows, and the root mean square of all elements. Rows and columns lie so many elements apart; there are MOST_COLUMNS
+   at most. Sums are those of differences to the first row, so that rows which are alike cancel exactly. */
+EXPORTED void firstfault_spread(const char *at, int64_t rows, int64_t columns, int64_t row_apart, int64_t column_apart,
+                                int32_t dtype, double *to) {
+    enum { MOST_COLUMNS = 128 };
+    double first[MOST_COLUMNS], row[MOST_COLUMNS], sum[MOST_COLUMNS] = {0}, sum_sq[MOST_COLUMNS] = {0}, unit[MOST_COLUMNS] = {0};
+    const int width = width_of[dtype];
+    double size = 0, variance = 0, mean = 0;
+    for (int64_t i = 0; i < rows; i++, at += row_apart * width) {
+        double length = 0;
+        for (int64_t j = 0; j < columns; j++) row[j] = load1((enum dtype)dtype, at + j * column_apart * width).x;
+        if (i == 0) memcpy(first, row, sizeof row);
+        for (int64_t j = 0; j < columns; j++) length += row[j] * row[j];
+        size += length;
+        length = __builtin_sqrt(length);
+        if (length < 1e-30) length = 1e-30;
+        for (int64_t j = 0; j < columns; j++) {
+            const double apart = row[j] - first[j];
+            sum[j] += apart;
+            sum_sq[j] += apart * apart;
+            unit[j] += row[j] / length;
+        }
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        const double away = sum[j] / (double)rows, middle = unit[j] / (double)rows, of_column = sum_sq[j] / (double)rows - away * away;
+        variance += of_column < 0 ? 0 : of_column;
+        mean += middle * middle;
+    }
+    const double rest = 1 - mean;
+    to[0] = __builtin_sqrt(variance / (double)columns);
+    to[1] = __builtin_sqrt(rest < 0 ? 0 : rest);
+    to[2] = __builtin_sqrt(size / (double)(rows * columns));
 }
 
 EXPORTED int32_t firstfault_version(void) { return FIRSTFAULT_VERSION; }

@@ -17,10 +17,11 @@ from struct import Struct
 import torch
 from torch import Tensor
 
+from .moment_table import MomentTable
 from .moments import EMPTY, Moments
 
 ENV_NATIVE = "FIRSTFAULT_NATIVE"
-VERSION = 4
+VERSION = 5
 """As in moments.c: a library that was built from another is not used."""
 
 _PATH = Path(__file__).with_name("libmoments.so")
@@ -69,8 +70,6 @@ class Library:
         self._of_one.argtypes, self._of_one.restype = (pointer, size, code, pointer), None
         self._of_many = library.firstfault_moments_of_many
         self._of_many.argtypes, self._of_many.restype = (size, pointer, pointer, pointer, pointer), None
-        self._of_rows = library.firstfault_moments_of_rows
-        self._of_rows.argtypes, self._of_rows.restype = (pointer, size, size, size, code, pointer), None
         self._strided = library.firstfault_moments_strided
         self._strided.argtypes, self._strided.restype = (pointer, code, pointer, pointer, code, pointer), None
         self._squares = library.firstfault_squares
@@ -83,6 +82,8 @@ class Library:
         self._fingerprints = library.firstfault_fingerprints
         self._fingerprints.argtypes = (pointer, size, size, code, size, pointer, pointer, size, pointer)
         self._fingerprints.restype = None
+        self._spread = library.firstfault_spread
+        self._spread.argtypes, self._spread.restype = (pointer, size, size, size, size, code, pointer), None
         library.firstfault_instructions.restype = ctypes.c_char_p
         self.instructions: str = library.firstfault_instructions().decode()
         """The instructions that it has found in this processor: a name, or ``baseline``."""
@@ -119,24 +120,26 @@ class Library:
                 return Moments(numel, 0, 0, None, None, None, None, squares)
         return self.moments(x)
 
-    def moments_of(self, tensors: Sequence[Tensor]) -> list[Moments | None]:
+    def moments_of(self, tensors: Sequence[Tensor]) -> "MomentTable | list[Moments | None]":
         """Moments of many tensors in one call; None for each that must be left to torch."""
         arrays = _arrays_of(tensors, is_dense) if tensors else None
         if arrays is None:
             return [self.moments(x) for x in tensors]
-        room = ctypes.create_string_buffer(_ROW.size * len(tensors))
-        self._of_many(len(tensors), *map(_start, arrays), ctypes.addressof(room))
-        return list(_rows_of(room))
+        found = MomentTable(len(tensors))
+        self._of_many(len(tensors), *map(_start, arrays), found.address)
+        return found
 
-    def moments_of_rows(self, rows: Tensor) -> list[Moments] | None:
-        """Moments of each row of a matrix; None where it must be left to torch."""
-        at = address(rows)
-        if at is None or not rows.is_contiguous() or not rows.numel():
+    def moments_of_parts(self, vector: Tensor, sizes: Sequence[int], places: Sequence[int]) -> MomentTable | None:
+        """Moments of pieces of a vector, each so many elements from a place on; None where it must be left to torch."""
+        at = address(vector)
+        if at is None or not vector.is_contiguous():
             return None
-        count, numel = rows.shape
-        room = ctypes.create_string_buffer(_ROW.size * count)
-        self._of_rows(at, count, numel, numel * rows.element_size(), _CODES[rows.dtype], ctypes.addressof(room))
-        return _rows_of(room)
+        width, code = vector.element_size(), _CODES[vector.dtype]
+        found = MomentTable(len(sizes))
+        starts = array("Q", [at + place * width for place in places])
+        numels, codes = array("q", sizes), array("q", [code]) * len(sizes)
+        self._of_many(len(sizes), _start(starts), _start(numels), _start(codes), found.address)
+        return found
 
     def squares_of(self, tensors: Sequence[Tensor]) -> float | None:
         """Sum of the squares of all elements of many tensors: NaN or infinite where one of them is. None where one of them
@@ -162,6 +165,16 @@ class Library:
         )
         self._sample(len(tensors), *map(_start, arrays), runs, length, sample.data_ptr())
         return sample
+
+    def spread(self, rows: Tensor) -> tuple[float, float, float] | None:
+        """Root of the mean of the variances of a matrix's columns (128 at most), the same of the directions of its rows, and the
+        root mean square of its elements. None where it must be left to torch."""
+        at = address(rows) if rows.dtype in _FLOATS else None
+        if not at:
+            return None
+        found = (ctypes.c_double * 3)()
+        self._spread(at, *rows.shape, *rows.stride(), _CODES[rows.dtype], ctypes.addressof(found))
+        return tuple(found)
 
     def fingerprints(self, rows: Tensor, places: Tensor | None, factors: Tensor, first: int) -> list[int] | None:
         """For each row of a batch the sum of ``first`` and of its elements at some places (all without), as integers, times a
@@ -263,13 +276,6 @@ def _room() -> "tuple[ctypes.Array[ctypes.c_char], int]":
     """A place for one result, and its address."""
     buffer = ctypes.create_string_buffer(_ROW.size)
     return buffer, ctypes.addressof(buffer)
-
-
-def _rows_of(room: "ctypes.Array[ctypes.c_char]") -> list[Moments]:
-    return [
-        m if m.numel != m.nan_count + m.inf_count else _without_extremes(m)  # pyright: ignore[reportOperatorIssue]
-        for m in map(Moments._make, _ROW.iter_unpack(room))
-    ]
 
 
 def _without_extremes(m: Moments) -> Moments:

@@ -19,16 +19,15 @@ from ..session.signals import Signals
 from ..session.watch import Watch
 from ..tensors.device import scalar_of
 from ..tensors.moments import LATE_DEVICES
+from ..tensors.row_spread import row_spread
 from .padding import TokenPadding
 
-_ROWS = 48
-_COLUMNS = 128
 _MOST_SPREADS = 12
 """Outputs of inner modules with weights whose spread is followed in one run; those of whole models always are."""
 
 _CLOSE = 64
 _APART = 4
-"""Steps between two looks at spreads from step _CLOSE on: a collapse takes its time, and each look costs about 60 us."""
+"""Steps between two looks at spreads from step _CLOSE on: a collapse takes its time."""
 
 _MOST_ATTENTIONS = 4
 """Looked at in one step; of more, they take turns."""
@@ -73,14 +72,8 @@ class FeatureSpread(Watch):
             return
         session = self.session
         began = perf_counter_ns()
-        with torch.no_grad():
-            sample = tensor.detach()[:_ROWS, :_COLUMNS].float()
-            spread = torch.var(sample, 0, correction=0).mean().sqrt()
-            lengths = torch.linalg.vector_norm(sample, dim=1, keepdim=True)
-            size = torch.linalg.vector_norm(lengths) / sample.numel() ** 0.5
-            mean = torch.linalg.vector_norm((sample / lengths.clamp_min(1e-30)).mean(0))
-            apart = (1 - mean * mean).clamp_min(0).sqrt()
-        for probe, value, scale in (("batch_std", spread, scalar_of(size)), ("direction_std", apart, 1.0)):
+        spread, size, directions = row_spread(tensor)
+        for probe, value, scale in (("batch_std", spread, size), ("direction_std", directions, 1.0)):
             session.rows.add(
                 "probes",
                 seq=session.position.next_seq(),
@@ -88,7 +81,7 @@ class FeatureSpread(Watch):
                 module_id=entry.id,
                 tensor_id=tensor_id,
                 probe=probe,
-                value=scalar_of(value),
+                value=value,
                 scale=scale,
             )
         session.budget.spent("activations", perf_counter_ns() - began)

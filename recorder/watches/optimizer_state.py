@@ -62,7 +62,7 @@ class OptimizerStateWatch(Watch):
         for i, tensor in enumerate(tensors):
             by_device.setdefault(tensor.device, []).append(i)
         for members in by_device.values():
-            chosen = [tensors[i] for i in members]
+            chosen = tensors if len(members) == len(tensors) else [tensors[i] for i in members]
             sampling = Sampling(chosen)
             session.rows.add_all_tensor_stats(
                 [ids[i] for i in members],

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from firstfault.recorder.tensors.element_sample import SAMPLE, Sampling
-from firstfault.recorder.tensors.measure import measure, measure_all, measure_rows
+from firstfault.recorder.tensors.measure import measure, measure_all
 from firstfault.recorder.tensors.moments import EMPTY, node_of
 
 pytestmark = pytest.mark.usefixtures("measuring_way")
@@ -119,9 +119,10 @@ def test_a_sample_is_measured_in_the_order_of_its_tensors_whatever_their_sizes()
     assert sampling.sorted_back(sampling.sizes) == [min(t.numel(), SAMPLE) for t in tensors]
 
 
-def test_a_row_that_is_not_finite_does_not_hide_in_its_matrix(measuring_way):
+def test_a_part_that_is_not_finite_does_not_hide_in_its_sample(measuring_way):
     rows = torch.tensor([[1.0, -2.0], [torch.nan, 3.0], [0.0, torch.inf], [0.0, 0.0]])
-    found = measure_rows(rows)
+    sampling = Sampling(list(rows))
+    found = sampling.measure(sampling.take(list(rows)))
     none = 0 if measuring_way == "library" else None
     assert [(m.nan_count, m.inf_count, m.zero_count) for m in found] == [(0, 0, none), (1, 0, 0), (0, 1, 1), (0, 0, 2)]
     assert (found[0].min, found[0].max, found[0].sum, found[0].sum_sq) == (-2.0, 1.0, -1.0, pytest.approx(5.0))

@@ -14,6 +14,7 @@ from firstfault.recorder.tensors.gradient_norms import SeenGradients, quick_norm
 from firstfault.recorder.tensors.labels_and_masks import sample_fingerprints
 from firstfault.recorder.tensors.measure import measure
 from firstfault.recorder.tensors.moments import EMPTY, Moments
+from firstfault.recorder.tensors.row_spread import row_spread
 
 SIZES = (1, 7, 15, 16, 17, 63, 1023, 1024, 1025, 2048, 5000)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -207,6 +208,25 @@ def test_the_hash_of_a_sample_is_that_of_torch(monkeypatch, dtype):
     monkeypatch.setattr(native, "library", None)
     assert ours == [sample_fingerprints(batch) for batch in batches]
     assert all(ours)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(4, 4), (48, 128), (200, 300)])
+@pytest.mark.parametrize("across", [False, True])
+def test_rows_lie_as_far_apart_as_torch_says(monkeypatch, dtype, shape, across):
+    torch.manual_seed(0)
+    rows = (torch.randn(shape) * 3 + torch.randn(shape[1])).to(dtype)
+    rows = rows.t().contiguous().t() if across else rows
+    found = row_spread(rows)
+    monkeypatch.setattr(native, "library", None)
+    assert found == pytest.approx(row_spread(rows), rel=2e-5)
+
+
+def test_rows_that_are_alike_have_no_spread(library):
+    assert library.spread(torch.full((16, 8), 0.1)) == pytest.approx((0.0, 0.0, 0.1), abs=1e-7)
+    assert library.spread(torch.zeros(16, 8)) == (0.0, 1.0, 0.0)
+    assert math.isnan(library.spread(torch.ones(4, 4).index_fill_(1, torch.tensor([2]), math.nan))[0])
+    assert library.spread(torch.ones(4, 4).long()) is None
 
 
 def test_many_threads_measure_at_once(library):
