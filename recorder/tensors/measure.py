@@ -35,7 +35,8 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
     """
     if (not x.is_cpu or "cpu" in LATE_DEVICES) and x.device.type in LATE_DEVICES:
         return _late([x])[0]
-    if (found := _by_library(x, size_only=size_only)) is not None:
+    library = native.library
+    if library is not None and (found := library.size(x) if size_only else library.moments(x)) is not None:
         return found
     x = x.detach()
     # nearly all there is to measure
@@ -57,7 +58,7 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
     numel = x.numel()
     if numel == 0:
         return EMPTY
-    if (found := _by_library(x)) is not None:
+    if library is not None and (found := library.moments(x)) is not None:
         return found
     dtype = x.dtype
     if dtype is torch.bool:
@@ -67,14 +68,6 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
         few = measure_few(x.reshape(-1), count_zeros) if dtype not in _REDUCED and numel <= FEW else None
         return few or measure_wide(x, numel, count_zeros)
     return measure_flat(x.reshape(-1), count_zeros)
-
-
-def _by_library(x: Tensor, *, size_only: bool = False) -> Moments | None:
-    """Moments of a tensor by the C library; None where there is none or it cannot read the tensor."""
-    library = native.library
-    if library is None:
-        return None
-    return library.size(x) if size_only else library.moments(x)
 
 
 def measure_all(tensors: Sequence[Tensor]) -> Sequence[Moments]:

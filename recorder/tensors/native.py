@@ -93,8 +93,9 @@ class Library:
     def moments(self, x: Tensor) -> Moments | None:
         """Moments of a tensor; None where it must be left to torch."""
         at = address(x)
-        if at is None:
-            return None
+        return None if at is None else self._moments_at(at, x)
+
+    def _moments_at(self, at: int, x: Tensor) -> Moments:
         numel = x.numel()
         if not numel:
             return EMPTY
@@ -106,19 +107,22 @@ class Library:
             dims = len(sizes)
             sizes, strides = array("q", sizes), array("q", strides)
             self._strided(at, dims, _start(sizes), _start(strides), _CODES[x.dtype], room[1])
-        found = Moments._make(_ROW.unpack_from(room[0]))
+        found = Moments(*_ROW.unpack_from(room[0]))
         self._rooms.append(room)
-        return found if found.numel != found.nan_count + found.inf_count else _without_extremes(found)  # pyright: ignore[reportOperatorIssue]
+        return found if numel != found[1] + found[2] else _without_extremes(found)  # pyright: ignore[reportOperatorIssue]
 
     def size(self, x: Tensor) -> Moments | None:
         """Moments of a dense float32 tensor without extremes and sum: a finite sum of squares says that every element is finite.
         All moments where it is zero or not finite, and of other tensors."""
+        at = address(x)
+        if at is None:
+            return None
         if x.dtype is torch.float32 and x.is_contiguous():
-            at, numel = address(x), x.numel()
+            numel = x.numel()
             squares = self._squares(at, numel, _CODES[torch.float32]) if at else 0.0
             if squares and math.isfinite(squares):
                 return Moments(numel, 0, 0, None, None, None, None, squares)
-        return self.moments(x)
+        return self._moments_at(at, x)
 
     def moments_of(self, tensors: Sequence[Tensor]) -> "MomentTable | list[Moments | None]":
         """Moments of many tensors in one call; None for each that must be left to torch."""
