@@ -28,6 +28,9 @@ script has set OMP_NUM_THREADS, and in every child that never trains."""
 ENV_PLAN = "FIRSTFAULT_PROBES"
 """As in schemas.probes, for the same reason."""
 
+_WAY_OUT = " (pip install 'pyarrow<26' stands beside NumPy 1)"
+"""pyarrow does not ask for NumPy, so that pip installs a release that refuses the one that is there."""
+
 _attached: "Attachment | None" = None
 
 
@@ -70,7 +73,10 @@ def attach(run: Path) -> "Attachment":
 
         _attached = attachment = Attachment(Session(run))
     except Exception as e:
-        note_process(run, failure=f"{type(e).__name__}: {e}")
+        words = f"{e}{_WAY_OUT}" if "requires NumPy" in str(e) else str(e)
+        note_process(run, failure=f"{type(e).__name__}: {words}")
+        if words != str(e):
+            raise ImportError(words) from e
         raise
     note_process(run, torch=str(sys.modules["torch"].__version__))
     atexit.register(detach)

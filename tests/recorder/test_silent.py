@@ -291,6 +291,16 @@ def test_a_recorder_that_cannot_attach_is_named_by_the_last_line_and_the_verdict
     assert "ImportError: broken pyarrow" in why(bench.run)[0]
 
 
+def test_a_numpy_that_is_too_old_for_pyarrow_is_named_with_the_way_out(bench):
+    bench.write("raise ImportError('pyarrow requires NumPy 2.0 or newer, found 1.26.4')", "lib/pyarrow/__init__.py")
+    bench.write("import sys; sys.path.insert(0, 'lib')\n" + TRAIN)
+    recorded = bench.record("script.py")
+    assert recorded.returncode == 0
+    first, *_, last = recorded.stderr.decode().splitlines()
+    assert "pip install 'pyarrow<26'" in first
+    assert "pip install 'pyarrow<26'" in last
+
+
 @pytest.mark.parametrize(
     ("command", "run", "path", "expected"),
     [
