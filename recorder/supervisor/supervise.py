@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...schemas import ExitRecord, encode_json, write_json
 from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG
@@ -82,9 +84,25 @@ def supervise(
 
 
 def _watch(run: Path, pid: int, secrets: Redactor, silent_after_s: float | None) -> "SupervisorThread":
-    from .watch import SupervisorThread  # noqa: PLC0415 - loads Arrow: the script need not wait for that
+    with _without_numpy():
+        import_module("pyarrow.compute")  # the end needs it, and whoever waits for the end need not wait for this too
+        from .watch import SupervisorThread  # noqa: PLC0415 - loads Arrow: the script need not wait for that
 
     return SupervisorThread(run, pid, secrets, silent_after_s)
+
+
+@contextlib.contextmanager
+def _without_numpy() -> Generator[None]:
+    """Arrow loads NumPy where it finds it, which takes twice as long as Arrow itself; nothing here uses it."""
+    modules: dict[str, Any] = sys.modules  # None for a module has its import fail
+    absent = "numpy" not in modules
+    if absent:
+        modules["numpy"] = None
+    try:
+        yield
+    finally:
+        if absent:
+            del modules["numpy"]
 
 
 def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,6 @@ class SupervisorThread:
         """Begin; the first sample is taken at once. The script must not have been waited for: its number is still its own."""
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)
-        import_module("pyarrow.compute")  # the end needs it, and whoever waits for the end need not wait for this too
         tree = ProcessTree(self.pid, ControlGroup.own())
         self._silence = SilenceWatch(self.run, self.pid, self.secrets, say, self.silent_after_s or SILENT_S)
         loop = partial(self._loop, tree, self._silence)
