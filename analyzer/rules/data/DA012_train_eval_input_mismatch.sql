@@ -177,9 +177,14 @@ WITH sides AS (
         AND t.width = e.width
         AND e.evaluated
         AND NOT t.evaluated
-    WHERE t.batches >= $batches AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
+    WHERE t.batches >= $batches AND t.std > 0 AND t.tensors <= 2
+      -- where batches vary, further out than they do among themselves, twice over
+      AND (t.std_high < 2 * t.std_low
+        OR e.std * $times * pow(t.std_high / t.std_low, 2) < t.std_low
+        OR e.std > $times * pow(t.std_high / t.std_low, 2) * t.std_high)
       -- a later, or an earlier, stretch of the same axis, as of time
-      AND NOT coalesce(e.std < t.std AND greatest(e.low - t.high, t.low - e.high)
+      AND NOT coalesce(e.std < t.std AND (e.low < t.low OR e.high > t.high)
+          AND greatest(e.low - t.high, t.low - e.high)
           BETWEEN -$margin * (t.high - t.low) AND t.high - t.low, false)
       AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
         OR e.std > $times * t.std_high OR e.std < t.std_low / $times

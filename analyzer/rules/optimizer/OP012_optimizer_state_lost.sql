@@ -17,6 +17,7 @@ explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "shuffled-l
 [say.what_]
 step_counter = "the step counter"
 norm_of_the_state = "the norm of the state {key}"
+kept_states = "the number of weights with a state"
 [say.how_]
 in_the_same_optimizer = "in the same optimizer"
 with_a_new_optimizer = "with a new optimizer"
@@ -24,6 +25,7 @@ with_a_new_optimizer_of_more = "with a new optimizer that holds more parameters"
 state_put_into_another = "since the state was put into another optimizer, which never steps"
 state_was_empty = "since the state that was put into it was empty"
 state_read_and_not_used = "since the state that was read from a file was put into no optimizer"
+own_checkpoint_without_it = "since only the weights of the run's own checkpoint were loaded"
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."
@@ -85,7 +87,7 @@ source = "convention: of this project, rounding of what is logged"
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. As advice: a data set of another length takes the place of the one before. Or a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. Or a new model was given the weights of a checkpoint that the run has written itself, and its new optimizer, at the first learning rate, nothing of the state in it. As advice: a data set of another length takes the place of the one before. Or a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it. A second optimizer for other parameters. A resumed run whose state was loaded; its counter falls by as much as had been done since the checkpoint. Another optimizer for another stage or another model, as the next fold has. The inner loop of meta-learning, with weights loaded and an optimizer made for each task. Stages in which the modules get other hooks, as pruning gives them. Restarts whose learning rate begins far lower as well. Rounds over data that grow, as in active learning."
 source = "Counting."
@@ -317,6 +319,33 @@ WHERE r.action = 'read'
   AND NOT EXISTS (FROM checkpoints o WHERE o.rank = r.rank AND o.action = 'optimizer' AND o.step = r.step)
   AND n.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY r.time_ns) = 1
+-- detector: own_checkpoint_without_its_state
+-- a checkpoint that this run has written is read into a new model, with a new optimizer at the rate of the
+-- very beginning: a resume that puts only the weights back
+WITH firsts AS (
+    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last,
+        any_value(numel) AS numel, arg_min(lr, step) AS first_lr
+    FROM counters GROUP BY rank, optimizer_id
+)
+SELECT h.rank, h.step, n.optimizer, 0 AS value, r.optimizer_entries AS before,
+    'kept_states' AS what_, 'own_checkpoint_without_it' AS how_, h.optimizer_id,
+    CASE WHEN (h.rank, h.step) IN (SELECT (rank, step) FROM data_changes)
+        OR (h.rank, h.step) IN (SELECT (rank, step) FROM other_sets) THEN 'warning' ELSE 'error' END AS severity
+FROM handovers h
+JOIN firsts n ON n.rank = h.rank AND n.optimizer_id = h.optimizer_id
+JOIN firsts o ON o.rank = h.rank AND o.optimizer_id < h.optimizer_id AND o.optimizer = n.optimizer
+    AND o.numel = n.numel
+    AND o.last < h.step
+    AND abs(n.first_lr - o.first_lr) <= $same_rate * o.first_lr
+JOIN checkpoints r ON r.rank = h.rank AND r.step = h.step AND r.action = 'read' AND r.optimizer_entries > 0
+WHERE h.fresh
+  AND EXISTS (FROM checkpoints s WHERE s.rank = r.rank AND s.action = 'saved' AND s.path = r.path
+      AND s.time_ns < r.time_ns)
+  AND EXISTS (FROM checkpoints w WHERE w.rank = r.rank AND w.step = r.step AND w.action = 'weights'
+      AND w.time_ns >= r.time_ns)
+  AND NOT EXISTS (FROM checkpoints g WHERE g.rank = r.rank AND g.step = r.step AND g.action = 'optimizer')
+  AND h.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
+QUALIFY row_number() OVER (PARTITION BY h.rank, h.optimizer_id ORDER BY r.time_ns DESC, o.optimizer_id DESC) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
