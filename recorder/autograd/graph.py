@@ -219,6 +219,8 @@ def reversed_objective(loss: Tensor) -> tuple[str, str] | None:
         return None
     node = _skip_reshapes(node.next_functions[0][0])
     if not negative:
+        if _normalised_by_hand(node):
+            return "Logsumexp", "probability"
         return (type(node).__name__.split("Backward")[0], "probability") if _logarithm_of_a_probability(node) else None
     kind = {"AbsBackward0": "absolute", "PowBackward0": "square"}.get(type(node).__name__)
     if kind is None or (kind == "square" and node._saved_exponent != 2):
@@ -235,6 +237,14 @@ def _logarithm_of_a_probability(node: Any) -> bool:
         return False
     behind = type(_skip_reshapes(node.next_functions[0][0])).__name__
     return behind == ("SigmoidBackward0" if name == "LogBackward0" else "LogSoftmaxBackward0")
+
+
+def _normalised_by_hand(node: Any) -> bool:
+    """A score minus the logsumexp of all scores, as a conditional random field gives it."""
+    if type(node).__name__ != "SubBackward0" or len(node.next_functions) != 2:
+        return False
+    score, normaliser = (type(_skip_reshapes(n)).__name__ if n is not None else "" for n, _ in node.next_functions)
+    return normaliser == "LogsumexpBackward0" != score and score != ""
 
 
 def _skip_reshapes(node: Any) -> Any:
@@ -343,6 +353,9 @@ def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Te
             if value is not None and value.numel() and measurable(value):
                 outside = _from_outside(node, name)
                 yield partial(write_node, session, node, name, value, "nonfinite", outside=outside), value
+    target = _target_of_kl(node)
+    if target is not None and measurable(target):
+        yield partial(write_node, session, node, "target", target, "nonfinite", op="KlDiv"), target
 
 
 _ARGUMENTS = {
@@ -355,6 +368,27 @@ _ARGUMENTS = {
     "NativeLayerNorm": {"input": 0},
 }
 """Operator → what it saves of its arguments → the place of this argument among those that may have a gradient."""
+
+
+def _target_of_kl(node: Any) -> Tensor | None:
+    """What kl_div took for probabilities and has taken the logarithm of: torch puts it together as ``xlogy(target, target) -
+    target * input``, whose first side has no graph, and logarithms of probabilities go in. Else None."""
+    if type(node).__name__ != "SubBackward0" or len(node.next_functions) != 2 or node.next_functions[0][0] is not None:
+        return None
+    product: Any = node.next_functions[1][0]
+    if type(product).__name__ != "MulBackward0" or len(product.next_functions) != 2:
+        return None
+    (target, _), (given, _) = product.next_functions
+    if target is not None or given is None:
+        return None
+    behind = _skip_reshapes(given)
+    if type(behind).__name__.startswith("SortBackward"):
+        behind = _skip_reshapes(behind.next_functions[0][0])
+    return (
+        saved_tensor(product, "self")
+        if type(behind).__name__.startswith(("LogSoftmax", "LogSigmoid", "LogBackward"))
+        else None
+    )
 
 
 def _from_outside(node: Any, name: str) -> bool | None:
@@ -379,13 +413,15 @@ def _lost(value: Tensor) -> bool:
     return measure(value, size_only=True).nonfinite > 0
 
 
-def write_node(session: Session, node: Any, name: str, value: Tensor, trigger: str, **columns: Any) -> None:
+def write_node(
+    session: Session, node: Any, name: str, value: Tensor, trigger: str, *, op: str | None = None, **columns: Any
+) -> None:
     """One row of `operators`."""
     write_operator(
         session,
         value,
         trigger,
-        op=operator_name(node),
+        op=op or operator_name(node),
         graph_seq=node._sequence_nr(),
         module_id=session.answers.module_of(node._sequence_nr()),
         saved=name,

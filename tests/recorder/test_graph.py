@@ -79,10 +79,31 @@ def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_see
         logp.gather(1, y[:, None]).mean(): ("Gather", "probability"),
         logp[range(6), y].squeeze().mean(): ("Index", "probability"),
         -(x - 1).abs().mean(): ("Neg", "absolute"),
+        (x[range(6), y] - x.logsumexp(1)).mean(): ("Logsumexp", "probability"),
     }
-    right = [-torch.nn.functional.logsigmoid(x).mean(), (logp[range(6), y] * x[:, 0]).mean(), x.log_softmax(1).mean()]
+    right = [
+        -torch.nn.functional.logsigmoid(x).mean(),
+        (logp[range(6), y] * x[:, 0]).mean(),
+        x.log_softmax(1).mean(),
+        (x.logsumexp(1) - x[range(6), y]).mean(),
+        -(x[range(6), y] - x.logsumexp(1)).mean(),
+        (x.logsumexp(1) - x[:, :2].logsumexp(1)).mean(),
+        (1 - x.logsumexp(1)).mean(),
+    ]
     assert [graph.reversed_objective(loss) for loss in wrong] == list(wrong.values())
-    assert [graph.reversed_objective(loss) for loss in right] == [None] * 3
+    assert [graph.reversed_objective(loss) for loss in right] == [None] * len(right)
+
+
+def test_the_target_of_a_kl_divergence_is_found():
+    x, target = torch.randn(6, 3, requires_grad=True), torch.rand(6, 3)
+    found = [
+        graph._target_of_kl(node)
+        for given in (x.log_softmax(1), x.log_softmax(1).sort()[0].t().contiguous().t(), x.exp().log())
+        for node in graph.nodes_down_to(nn.functional.kl_div(given, target, reduction="batchmean"), 0)
+    ]
+    assert sum(value is target or (value is not None and value.equal(target)) for value in found) == 3
+    for other in (target - target * x, target - x.log_softmax(1), x - target * x.log_softmax(1)):
+        assert all(graph._target_of_kl(node) is None for node in graph.nodes_down_to(other.mean(), 0))
 
 
 def test_a_softmax_before_the_loss_is_seen_however_it_is_written():

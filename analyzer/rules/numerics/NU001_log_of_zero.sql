@@ -8,7 +8,7 @@ signal = "zero_count"
 message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and {harm_}.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 seeks = ["bad_steps: true"]
-explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero"]
+explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero", "tiny-denominator"]
 [say.what_]
 logarithm = "{op} took the logarithm of"
 product = "The loss multiplied logarithms by a distribution with"
@@ -82,7 +82,9 @@ WITH product AS (
           AND l.nan_count + l.inf_count = 0 AND l.graph_seq < p.graph_seq)
       AND NOT EXISTS (SELECT 1
           FROM operator_sites l
-          WHERE l.rank = p.rank AND l.step = p.step AND l.nan_count + l.inf_count > 0)
+          WHERE l.rank = p.rank AND l.step = p.step AND (l.nan_count + l.inf_count > 0
+              -- its logarithm is lost by itself
+              OR l.op = 'KlDiv' AND l.saved = 'target' AND l.min < 0))
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph UNION ALL SELECT (rank, step) FROM rerun)
 )
 SELECT * FROM product

@@ -12,7 +12,7 @@ seeks = [
         "nonfinite_origin: nan_count > 0",
     ],
 ]
-explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero", "nonfinite-input"]
+explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero", "nonfinite-input", "tiny-denominator"]
 [needs]
 tables = ["steps"]
 [doc]
@@ -29,7 +29,7 @@ WITH domains AS (
         ('acos', -1.0, 1.0, '-1 <= x <= 1'), ('asin', -1.0, 1.0, '-1 <= x <= 1'),
             ('acosh', 1.0, NULL, 'x >= 1'),
         ('atanh', -1.0, 1.0, '-1 < x < 1'), ('erfinv', -1.0, 1.0, '-1 < x < 1'),
-            ('logit', 0.0, 1.0, '0 < x < 1')
+            ('logit', 0.0, 1.0, '0 < x < 1'), ('kl_div', 0.0, NULL, 'target >= 0')
     ) AS d(op, low, high, domain)
 ), rerun AS (
     SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, f.phase, f.module, f.op, f.operand_min AS min,
@@ -39,11 +39,11 @@ WITH domains AS (
 ), graph AS (
     -- of a power the exponent is not known, so its result must have been seen to be lost
     SELECT p.rank, p.step, p.microbatch, p.seq,
-        CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module, lower(p.op) AS op,
+        CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module,
+        if(p.op = 'KlDiv', 'kl_div', lower(p.op)) AS op,
         p.min, p.max, p.numel, p.dtype, p.shape, NULL AS source, NULL AS code, '' AS rerun
     FROM operator_sites p JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
-    WHERE p.saved = 'self'
-      AND p.op <> 'Pow'
+    WHERE (p.saved = 'self' AND p.op <> 'Pow' OR p.op = 'KlDiv')
       AND p.nan_count + p.inf_count = 0
       AND o.nan_count > 0
       -- a target that no loader hands out was computed, by the same code as what the graph shows
