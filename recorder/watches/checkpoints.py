@@ -44,6 +44,10 @@ _EPOCHS = re.compile(r"(cur(rent)?_?|start_?)?epoch(_?(num|no|idx|index|count|nu
 """Names under which they save an epoch; `epochs` is mostly how many there are to be, `last_epoch` a scheduler's."""
 
 
+_AFTER_A_RESUME = 6
+"""Steps of full detail after state was put into an optimizer: three batches in a row tell an order."""
+
+
 class CheckpointWatch(Watch):
     """Writes table `checkpoints`, and events for people to read."""
 
@@ -172,6 +176,9 @@ class CheckpointWatch(Watch):
     def _optimizer(
         self, before: list[Any] | None, _result: Any, optimizer: torch.optim.Optimizer, *_: Any, **__: Any
     ) -> None:
+        position = self.session.position
+        if position.step > self.session.attempt.first_step:  # what comes next tells whether it goes on where it stood
+            self.session.budget.full_detail_from(position.step, _AFTER_A_RESUME, "resume")
         counter = _largest_step(optimizer.state.values())
         row = self._add(
             "optimizer",

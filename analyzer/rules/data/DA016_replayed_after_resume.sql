@@ -41,11 +41,13 @@ WITH resumes AS (
     WHERE action = 'optimizer' AND step > 0
     GROUP BY rank, step
 ), seen AS (
-    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch,
-        arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id,
-        arg_min(loader_batches, seq) AS loader_batches
-    FROM batches
-    WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL
+    -- what a model was given before what a loader handed out: a job that ends drops a batch
+    SELECT rank, step, arg_min(fingerprint, n) AS fp, arg_min(epoch, n) AS epoch,
+        arg_min(batch_index, n) AS place, arg_min(loader_id, n) AS loader_id,
+        arg_min(loader_batches, n) AS loader_batches
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, step ORDER BY role = 'field', seq) AS n
+        FROM batches
+        WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL)
     GROUP BY rank, step
 ), counted AS (
     -- where the loaded state stood, in steps of this recording; the step of the resume itself where no
@@ -71,7 +73,7 @@ WITH resumes AS (
     GROUP BY ALL
     HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
 ), longest AS (
-    SELECT rank, loader_id, max(place) AS last_place FROM seen GROUP BY ALL
+    SELECT rank, loader_id, max(batch_index) AS last_place FROM batches WHERE phase <> 'eval' GROUP BY ALL
 ), covered AS (
     -- what a pass over the data has drawn, where each sample comes once and no other rank draws the rest
     SELECT rank, loader_id, epoch, count(DISTINCT i) AS drawn, max(i) + 1 AS samples
@@ -83,7 +85,8 @@ WITH resumes AS (
 SELECT m.rank, m.r AS step, m.first, m.position, m.count, m.count AS value
 FROM matched m
 JOIN seen f ON f.rank = m.rank AND f.step = m.first
-JOIN seen l ON l.rank = m.rank AND l.step = m.position - 1
+JOIN seen l ON l.rank = m.rank
+    AND l.step = (SELECT max(b.step) FROM seen b WHERE b.rank = m.rank AND b.step < m.position)
 LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
 -- a job that was stopped leaves its loader in mid-epoch; where the epoch ends, the loader of the resume tells
 -- if it goes further
@@ -92,7 +95,9 @@ LEFT JOIN longest h ON h.rank = m.rank AND h.loader_id = a.loader_id
 LEFT JOIN covered v ON v.rank = m.rank AND v.loader_id = l.loader_id AND v.epoch = l.epoch
 WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch
     AND f.loader_id = l.loader_id
-    AND (l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
+    -- where the last step went unwatched, its place is known if each step takes one batch
+    AND (l.step = m.position - 1 OR l.place - f.place = l.step - f.step)
+    AND (l.place + m.position - 1 - l.step < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
         OR l.loader_batches IS NULL
         AND v.drawn < $share * v.samples)
     -- without a loader: nothing came twice before the resume
