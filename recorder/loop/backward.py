@@ -309,7 +309,8 @@ class BackwardWatch(Part):
         session, forward = self.session, self.forward
         if nonfinite and not forward.activations.output_nonfinite and forward.activations.looks_left > 0:
             forward.activations.looks_left -= 1
-            look_at_forward(session, self.graphs, loss, forward.last_node if forward.rows_taken else 0)
+            first = forward.last_node if forward.rows_taken else 0
+            look_at_forward(session, self.graphs, loss, first, between=first > 0)
             return
         if session.position.saved_tensor_hooks_used or nonfinite:
             return

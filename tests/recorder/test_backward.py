@@ -61,3 +61,22 @@ def test_a_loss_that_weighs_its_classes_is_told(tmp_path):
         with Trace(tmp_path / name) as trace:
             told[name] = {row["weighted"] for row in trace.rows("FROM batches WHERE role = 'target'")}
     assert told == {"plain": {False}, "classes": {True}, "binary": {False}, "positive": {True}}
+
+
+def test_what_is_lost_between_the_calls_of_two_models_is_looked_at(tmp_path):
+    torch.manual_seed(0)
+    policy, value = nn.Linear(4, 2), nn.Linear(6, 1)
+    optimizer = torch.optim.SGD([*policy.parameters(), *value.parameters()], 1e-2)
+    with Recorder(tmp_path / "run"):
+        for most in (0.5, 0.5, 0.5, 2.0):
+            x = 3 * torch.randn(8, 4)
+            action = most * policy(x).tanh()
+            log_prob = -torch.log(1 - action.square() + 1e-6).sum(1)
+            loss = (log_prob - value(torch.cat([x, action], 1))[:, 0]).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        rows = trace.sql("SELECT op, saved, min FROM operators WHERE step = 3 AND trigger = 'nonfinite'").rows()
+    assert [least < 0 for op, saved, least in rows if (op, saved) == ("Log", "self")] == [True]
+    assert not [row for row in rows if row[0] == "Addmm"]  # which modules have made
