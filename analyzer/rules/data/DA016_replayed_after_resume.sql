@@ -97,7 +97,8 @@ WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch
     AND f.loader_id = l.loader_id
     -- where the last step went unwatched, its place is known if each step takes one batch
     AND (l.step = m.position - 1 OR l.place - f.place = l.step - f.step)
-    AND (l.place + m.position - 1 - l.step < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
+    AND (l.place + m.position - 1 - l.step
+            < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
         OR l.loader_batches IS NULL
         AND v.drawn < $share * v.samples)
     -- without a loader: nothing came twice before the resume

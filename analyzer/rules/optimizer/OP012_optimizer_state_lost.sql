@@ -160,6 +160,18 @@ WITH counters AS (
     FROM loaders n
     JOIN loaders o ON o.rank = n.rank AND o.last < n.first AND o.length <> n.length
 )
+, own_weights AS (
+    -- weights that this run has saved itself, read from the file and put into a model; those of the beginning
+    -- start another fold
+    SELECT r.rank, r.step
+    FROM checkpoints r
+    JOIN checkpoints s ON s.rank = r.rank AND s.action = 'saved' AND s.path = r.path
+        AND s.time_ns < r.time_ns
+    JOIN checkpoints w ON w.rank = r.rank AND w.step = r.step AND w.action = 'weights'
+        AND w.time_ns >= r.time_ns
+    WHERE r.action = 'read'
+    GROUP BY r.rank, r.step HAVING min(s.step) >= $counted
+)
 -- detector: within_one_run
 WITH within_ AS (
     SELECT rank, step, optimizer, state_step AS value,
@@ -213,7 +225,10 @@ SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_coun
             AND NOT EXISTS (FROM checkpoints c
                 WHERE c.rank = h.rank AND c.step = h.step AND c.action = 'read'))
         THEN 'warning' ELSE 'error' END AS severity
-FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
+FROM ends n
+-- the last step that was watched before: its own last ones may have gone unwatched
+JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id
+    AND o.last = (SELECT max(c.step) FROM counters c WHERE c.rank = n.rank AND c.step < n.first)
 WHERE n.first > 0
   AND n.first_count <= 1
   AND o.last_count >= $counted
@@ -222,6 +237,7 @@ WHERE n.first > 0
   AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN $half_rate * o.last_lr AND 2 * o.last_lr)) > 0
   AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
+      AND (h.rank, h.step) NOT IN (SELECT (rank, step) FROM own_weights)
       AND NOT EXISTS (FROM handed g
           WHERE g.rank = h.rank
             AND g.optimizer_id = h.optimizer_id
@@ -330,7 +346,8 @@ WITH firsts AS (
 SELECT h.rank, h.step, n.optimizer, 0 AS value, r.optimizer_entries AS before,
     'kept_states' AS what_, 'own_checkpoint_without_it' AS how_, h.optimizer_id,
     CASE WHEN (h.rank, h.step) IN (SELECT (rank, step) FROM data_changes)
-        OR (h.rank, h.step) IN (SELECT (rank, step) FROM other_sets) THEN 'warning' ELSE 'error' END AS severity
+        OR (h.rank, h.step) IN (SELECT (rank, step) FROM other_sets)
+        THEN 'warning' ELSE 'error' END AS severity
 FROM handovers h
 JOIN firsts n ON n.rank = h.rank AND n.optimizer_id = h.optimizer_id
 JOIN firsts o ON o.rank = h.rank AND o.optimizer_id < h.optimizer_id AND o.optimizer = n.optimizer
@@ -339,13 +356,11 @@ JOIN firsts o ON o.rank = h.rank AND o.optimizer_id < h.optimizer_id AND o.optim
     AND abs(n.first_lr - o.first_lr) <= $same_rate * o.first_lr
 JOIN checkpoints r ON r.rank = h.rank AND r.step = h.step AND r.action = 'read' AND r.optimizer_entries > 0
 WHERE h.fresh
-  AND EXISTS (FROM checkpoints s WHERE s.rank = r.rank AND s.action = 'saved' AND s.path = r.path
-      AND s.time_ns < r.time_ns)
-  AND EXISTS (FROM checkpoints w WHERE w.rank = r.rank AND w.step = r.step AND w.action = 'weights'
-      AND w.time_ns >= r.time_ns)
+  AND (r.rank, r.step) IN (SELECT (rank, step) FROM own_weights)
   AND NOT EXISTS (FROM checkpoints g WHERE g.rank = r.rank AND g.step = r.step AND g.action = 'optimizer')
   AND h.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
-QUALIFY row_number() OVER (PARTITION BY h.rank, h.optimizer_id ORDER BY r.time_ns DESC, o.optimizer_id DESC) = 1
+QUALIFY row_number() OVER (PARTITION BY h.rank, h.optimizer_id
+    ORDER BY r.time_ns DESC, o.optimizer_id DESC) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
