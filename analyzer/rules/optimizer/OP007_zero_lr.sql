@@ -27,12 +27,17 @@ value = 20
 unit = "of the run"
 doc = "The same at the end."
 source = "convention: of this project, a twentieth"
+[params.fiftieth]
+value = 50
+unit = "of the run"
+doc = "The same at the end, for advice: the schedule is shorter than the run."
+source = "convention: of this project, a fiftieth, far more than the last step"
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row. It lasts to the end of the run, or the rate had been above zero before. Or the rate is negative."
+what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row. It lasts to the end of the run, or the rate had been above zero before. Less than a twentieth of the run at its end is advice. Or the rate is negative."
 why = "A step of length zero learns nothing; a negative one climbs."
 not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works. A schedule whose very last steps reach zero. A single group that is frozen by a rate of zero."
 source = "Arithmetic: lr times anything is zero."
@@ -43,14 +48,17 @@ WITH rates AS (
     FROM param_groups WHERE lr IS NOT NULL GROUP BY rank, optimizer_id, step
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, lr = 0 ORDER BY step) AS island,
-        count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM rates
+        count(*) OVER (PARTITION BY rank, optimizer_id) AS total,
+        max(step) OVER (PARTITION BY rank, optimizer_id) + 1 AS length
+    FROM rates
 ), zeros AS (
     SELECT rank, optimizer_id, island, min(step) AS step, max(n) AS last, min(n) AS first, count(*) AS steps_,
-        any_value(total) AS total
+        any_value(total) AS total, (max(step) + 1 - min(step)) / any_value(length) AS part
     FROM runs WHERE lr = 0 GROUP BY ALL
 )
 SELECT rank, step, optimizer_id, 0.0 AS value, steps_,
-    CASE WHEN last = total THEN 'to_the_end' ELSE 'rises_again' END AS until_
+    CASE WHEN last = total THEN 'to_the_end' ELSE 'rises_again' END AS until_,
+    CASE WHEN first > 1 AND last = total AND part < 1 / $twentieth THEN 'warning' ELSE 'error' END AS severity
 FROM zeros
 -- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns
 -- meanwhile; two steps at the end are where a schedule ends
@@ -59,9 +67,9 @@ WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / $ten
             SELECT min(a.step)
             FROM rates a
             WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0))))
-                AND (first = 1 OR last < total OR steps_ >= greatest($least, total / $twentieth))
+                AND (first = 1 OR last < total OR part >= 1 / $fiftieth)
 UNION ALL BY NAME
 SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_,
-    'negative' AS until_
+    'negative' AS until_, 'error' AS severity
 FROM rates WHERE low < 0 GROUP BY rank, optimizer_id
 ORDER BY step, rank, optimizer_id
