@@ -8,7 +8,7 @@ signal = "zero_count"
 message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and {harm_}.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 seeks = ["bad_steps: true"]
-explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero", "tiny-denominator"]
+explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero"]
 [say.what_]
 logarithm = "{op} took the logarithm of"
 product = "The loss multiplied logarithms by a distribution with"

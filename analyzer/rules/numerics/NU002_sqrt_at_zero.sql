@@ -8,7 +8,7 @@ signal = "zero_count"
 message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite.{rerun}"
 fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0). Leave out zero vectors and constant groups."
 seeks = ["lost_in_backward: true"]
-explains = ["nonfinite-values", "loss-off-course", "tiny-denominator"]
+explains = ["nonfinite-values", "loss-off-course"]
 [needs]
 tables = ["steps"]
 [doc]

@@ -7,7 +7,7 @@ signal = "max"
 message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was differentiated at the end of its domain ({edge}; {numel} elements, {dtype}), where its slope is infinite.{rerun}"
 fix = "Keep the operand away from the edge: x.clamp(-1 + 1e-6, 1 - 1e-6) before acos, asin or atanh. A clamp to the edge itself does not help. For an angle use atan2 of sine and cosine, which has a slope everywhere."
 seeks = ["lost_in_backward: true"]
-explains = ["nonfinite-values", "loss-off-course", "tiny-denominator"]
+explains = ["nonfinite-values", "loss-off-course"]
 [needs]
 tables = ["steps"]
 [doc]
