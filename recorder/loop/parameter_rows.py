@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
-from typing import cast
 
 from torch import Tensor
 
@@ -19,7 +18,6 @@ from ..tensors.norm_parts import PLAIN_OR_NONE, Norm, Share, joined, norm_in_par
 from .weight_updates import Change, Parameters, Sampled, changes, sample_of
 
 _grad, _requires_grad, _tensor = attrgetter("grad"), attrgetter("requires_grad"), itemgetter(0)
-_PLAIN = frozenset((Tensor,))
 
 
 class ParameterRows:
@@ -66,32 +64,22 @@ class ParameterRows:
         if shares:
             self._note_layouts(parameters, given)
             given = list(map(local, given))
-        norm = self._all_gradients(parameters, given) if not shares else None
-        if norm is None:
-            norm = self._each_gradient(parameters, given, shares)
+        norm = self._rows_of(parameters, given, shares)
         session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
         seen.jumped(norm)
         return norm
 
-    def _all_gradients(self, parameters: Parameters, given: Sequence[Tensor | None]) -> float | None:
-        """Rows of gradients that the C library measures together, and their norm; None where they are not of that kind."""
-        if not parameters or parameters[-1][2] < 0 or not _PLAIN.issuperset(map(type, given)):
-            return None
-        measured = measure_all(cast("Sequence[Tensor]", given))
-        if not isinstance(measured, MomentTable):
-            return None
-        ids = [entry.gradient_id for _, entry, _ in parameters]
-        grads = list(map(_requires_grad, map(_tensor, parameters)))
-        self.session.rows.add_all_tensor_stats(ids, Phase.BACKWARD, measured, grads)
-        return measured.norm
-
-    def _each_gradient(
-        self, parameters: Parameters, given: Sequence[Tensor | None], shares: Sequence[Share | None]
-    ) -> Norm:
-        """Rows of all gradients, one by one; returns their norm."""
+    def _rows_of(self, parameters: Parameters, given: Sequence[Tensor | None], shares: Sequence[Share | None]) -> Norm:
+        """Rows of all gradients; returns their norm."""
         session = self.session
         looked_at = [g for g in given if g is not None and measurable(g)]
-        moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
+        found = measure_all(looked_at)
+        if isinstance(found, MomentTable) and len(found) == len(parameters) and not shares and parameters[-1][2] >= 0:
+            ids = [entry.gradient_id for _, entry, _ in parameters]
+            grads = list(map(_requires_grad, map(_tensor, parameters)))
+            session.rows.add_all_tensor_stats(ids, Phase.BACKWARD, found, grads)
+            return found.norm
+        moments_of = dict(zip(map(id, looked_at), found, strict=True))
         measured: dict[Share | None, list[Moments]] = {}
         for i, ((parameter, entry, group), gradient) in enumerate(zip(parameters, given, strict=True)):
             if gradient is None:

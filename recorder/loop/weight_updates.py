@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,34 +57,36 @@ def changes(session: Session, sampled: Sampled, ids: Sequence[int], weights: Seq
         [entry.update_id for _, entry, _ in parameters], Phase.OPTIMIZER, updates, [None] * len(parameters)
     )
     sampled_ids = [entry.parameter_id for _, entry, _ in parameters]
-    known: Sequence[Moments | None] = weights
+    known = weights
     if sampled_ids != ids:
-        known = list(map(dict(zip(ids, weights, strict=True)).get, sampled_ids))
-    if None in known:
-        known = sampling.measure(after)
+        by_id = dict(zip(ids, weights, strict=True))
+        whole = all(map(by_id.__contains__, sampled_ids))
+        known = [by_id[i] for i in sampled_ids] if whole else sampling.measure(after)
     numels = [parameter.numel() for parameter, _, _ in parameters]
     groups = [group for _, _, group in parameters]
-    return {
-        group: Change(*(_norm_of_group(group, groups, numels, cast("Sequence[Moments]", m)) for m in (updates, known)))
-        for group in dict.fromkeys(groups)
-    }
+    moved, sizes = _norms(groups, numels, updates), _norms(groups, numels, known)
+    return {group: Change(moved[group], sizes[group]) for group in moved}
 
 
-def _norm_of_group(
-    group: int, groups: Sequence[int], numels: Sequence[int], measured: Sequence[Moments]
-) -> "float | Late | None":
-    """L2 norm of the tensors of a group, estimated from a sample of each."""
+def _norms(
+    groups: Sequence[int], numels: Sequence[int], measured: Sequence[Moments]
+) -> "dict[int, float | Late | None]":
+    """L2 norm of the tensors of each group, estimated from a sample of each."""
     if isinstance(measured, MomentTable):
         looked_at, nan, infinite, *_, squares = measured.columns()
-        of = [
-            n * s / k if k else 0.0 for n, s, k, g in zip(numels, squares, looked_at, groups, strict=True) if g == group
-        ]
-        lost = any(nan) or any(infinite)
-        if lost and any(a or b for a, b, g in zip(nan, infinite, groups, strict=True) if g == group):
-            return math.nan
-        return math.sqrt(sum(of))
-    chosen = [(n, m) for n, m, g in zip(numels, measured, groups, strict=True) if g == group]
-    return join_when_ready([m for _, m in chosen], partial(_norm_of_samples, [n for n, _ in chosen]))
+        sums = dict.fromkeys(groups, 0.0)
+        for group, n, k, square, lost in zip(
+            groups, numels, looked_at, squares, map(int.__add__, nan, infinite), strict=True
+        ):
+            sums[group] += math.nan if lost else square * n / max(k, 1)
+        return {group: math.sqrt(total) for group, total in sums.items()}
+    of: dict[int, list[tuple[int, Moments]]] = {}
+    for group, n, m in zip(groups, numels, measured, strict=True):
+        of.setdefault(group, []).append((n, m))
+    return {
+        group: join_when_ready([m for _, m in members], partial(_norm_of_samples, [n for n, _ in members]))
+        for group, members in of.items()
+    }
 
 
 def _norm_of_samples(numels: Sequence[int], measured: Sequence[Moments]) -> float | None:

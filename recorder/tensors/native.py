@@ -48,6 +48,8 @@ _CODES = {
 _ROW = Struct("4q4d")
 _PLAIN = frozenset((Tensor, torch.nn.Parameter))
 _FLOATS = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+_MOST_COLUMNS = 128
+"""As in firstfault_spread, which has room for no more."""
 _is_contiguous = Tensor.is_contiguous
 _dtype, _on_host = attrgetter("dtype"), attrgetter("is_cpu")
 
@@ -173,7 +175,7 @@ class Library:
     def spread(self, rows: Tensor) -> tuple[float, float, float] | None:
         """Root of the mean of the variances of a matrix's columns (128 at most), the same of the directions of its rows, and the
         root mean square of its elements. None where it must be left to torch."""
-        at = address(rows) if rows.dtype in _FLOATS else None
+        at = address(rows) if rows.dtype in _FLOATS and rows.dim() == 2 and rows.shape[1] <= _MOST_COLUMNS else None
         if not at:
             return None
         found = (ctypes.c_double * 3)()

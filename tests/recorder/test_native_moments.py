@@ -227,6 +227,7 @@ def test_rows_that_are_alike_have_no_spread(library):
     assert library.spread(torch.zeros(16, 8)) == (0.0, 1.0, 0.0)
     assert math.isnan(library.spread(torch.ones(4, 4).index_fill_(1, torch.tensor([2]), math.nan))[0])
     assert library.spread(torch.ones(4, 4).long()) is None
+    assert library.spread(torch.ones(4, 129)) is None
 
 
 def test_many_threads_measure_at_once(library):

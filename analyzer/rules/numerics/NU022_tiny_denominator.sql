@@ -54,8 +54,8 @@ FROM operator_sites p JOIN harm h ON h.rank = p.rank AND h.step = p.step
 WHERE p.trigger = 'collapse' AND (h.lost OR h.loss > $leap * h.loss_before OR h.norm > $leap * h.norm_before)
   -- numbers that a root lost at exactly zero; what was added behind it is the divisor
   AND NOT (h.lost AND EXISTS (FROM operators q
-      WHERE q.rank = p.rank AND q.step = p.step AND q.op IN ('Sqrt', 'Pow', 'Norm', 'LinalgVectorNorm')
-        AND q.zero_count > 0
+      WHERE q.rank = p.rank AND q.step = p.step AND q.op IN ('Sqrt', 'Pow') AND q.zero_count > 0
+        AND (q.rank, q.step) IN (SELECT (rank, step) FROM lost_in_backward)
         AND NOT EXISTS (FROM operators e
             WHERE e.rank = q.rank AND e.step < q.step AND e.op = q.op AND e.zero_count > 0)))
 -- of several, the one that ran first

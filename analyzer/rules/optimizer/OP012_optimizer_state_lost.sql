@@ -159,8 +159,7 @@ WITH counters AS (
     SELECT DISTINCT n.rank, n.first AS step
     FROM loaders n
     JOIN loaders o ON o.rank = n.rank AND o.last < n.first AND o.length <> n.length
-)
-, own_weights AS (
+), own_weights AS (
     -- weights that this run has saved itself, read from the file and put into a model; those of the beginning
     -- start another fold
     SELECT r.rank, r.step
