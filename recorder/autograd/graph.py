@@ -323,11 +323,8 @@ def operator_name(node: Any) -> str:
     return type(node).__name__.rstrip("0123456789").removesuffix("Backward")
 
 
-def look_at_forward(
-    session: Session, graphs: CompiledGraphs, tensor: Tensor, first: int, *, between: bool = False
-) -> None:
-    """Write what the operators behind a non-finite tensor had saved, from node ``first`` on, in forward order; with ``between``
-    also those before it that no module has made, such as code between the calls of two models.
+def look_at_forward(session: Session, graphs: CompiledGraphs, nodes: list[Any]) -> None:
+    """Write what operators behind a non-finite tensor had saved. Their ``nodes`` stand in forward order.
 
     The values just before the first non-finite one matter most, or the last ones where all that was saved is finite: of a long
     graph only those are written. Of compiled code nothing is written after the first that is lost.
@@ -336,10 +333,6 @@ def look_at_forward(
         return
     writers: deque[Callable[[], None]] = deque(maxlen=_MOST_LOOKED_AT)
     lost, end = 0, perf_counter() + _LONGEST_LOOK_S
-    nodes = nodes_down_to(tensor, 0 if between else first)
-    if between:
-        module_of = session.answers.module_of
-        nodes = [n for n in nodes if (number := n._sequence_nr()) >= first or module_of(number) is None]
     for node in nodes:
         for writer, value in _compiled(session, graphs, node) if is_compiled(node) else _saved(session, node):
             writers.append(writer)

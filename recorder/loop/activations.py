@@ -14,7 +14,7 @@ from torch import Tensor
 from ...schemas import Phase
 from ..autograd.compiled_graphs import CompiledGraphs
 from ..autograd.first_bad_module import find_first_compiled
-from ..autograd.graph import look_at_forward
+from ..autograd.graph import look_at_forward, nodes_down_to
 from ..script.call_arguments import tensors_in
 from ..script.wrappers import layout_of, local
 from ..session.registry import ModuleEntry, OutputSlot
@@ -134,7 +134,7 @@ class Activations:
         self.output_nonfinite = True
         if first and self.looks_left > 0 and tensor.grad_fn is not None:
             self.looks_left -= 1
-            look_at_forward(self.session, self.graphs, tensor, call.first_node)
+            look_at_forward(self.session, self.graphs, nodes_down_to(tensor, call.first_node))
 
     def _slot(self, entry: ModuleEntry, position: int, tensor: Tensor) -> OutputSlot:
         """What is known of a module's n-th output, looked up once."""

@@ -18,10 +18,12 @@ from ..autograd.graph import (
     MOST_OF_LOSS,
     look_at_forward,
     loss_nodes,
+    nodes_down_to,
     operator_name,
     saved_tensor,
     shape_of,
 )
+from ..autograd.loss_code import nodes_of_loss_code
 from ..autograd.risks import RiskPaths, at_risk, find_undefined_derivatives
 from ..session.patches import Patches
 from ..session.session import Session
@@ -309,8 +311,13 @@ class BackwardWatch(Part):
         session, forward = self.session, self.forward
         if nonfinite and not forward.activations.output_nonfinite and forward.activations.looks_left > 0:
             forward.activations.looks_left -= 1
-            first = forward.last_node if forward.rows_taken else 0
-            look_at_forward(session, self.graphs, loss, first, between=first > 0)
+            # what models have made is finite where it was measured; what is left stands before, between and after them
+            nodes = (
+                nodes_of_loss_code(loss, forward.calls(), self._operators.holds_weights)
+                if forward.rows_taken
+                else nodes_down_to(loss, 0)
+            )
+            look_at_forward(session, self.graphs, nodes)
             return
         if session.position.saved_tensor_hooks_used or nonfinite:
             return

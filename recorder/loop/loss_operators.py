@@ -45,7 +45,7 @@ class LossOperators:
             return
         if kl_of_probabilities(loss):
             self._row("KlDiv", "probabilities")
-        found = broadcast_in_loss(nodes_of_loss_code(loss, calls(), self._holds_weights))
+        found = broadcast_in_loss(nodes_of_loss_code(loss, calls(), self.holds_weights))
         if found is not None:
             self._row("Broadcast", f"{found.what} {found.given}", shape=found.result, numel=found.result[0] ** 2)
 
@@ -62,7 +62,8 @@ class LossOperators:
                 max=padded.factor,
             )
 
-    def _holds_weights(self, module_id: int) -> bool:
+    def holds_weights(self, module_id: int) -> bool:
+        """Whether a module has weights, its own or those of modules in it."""
         entry = self._session.catalogue.module(module_id)
         module = entry.ref() if entry is not None else None
         return module is not None and next(module.parameters(), None) is not None
