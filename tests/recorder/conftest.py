@@ -105,6 +105,13 @@ def no_graphs_of_other_tests() -> None:
         dynamo.counters.clear()
 
 
+@pytest.fixture(autouse=True)
+def the_same_numbers_in_every_order() -> None:
+    """Numbers drawn at random do not depend on the tests that ran before in the same process."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)
+
+
 @pytest.fixture
 def objects_of_the_test_alone() -> Generator[None]:
     """Hide what is there already from the garbage collector: the recorder looks through all objects in each training."""
