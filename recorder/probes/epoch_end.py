@@ -82,7 +82,7 @@ class EpochShortened(Intervention):
                     raise StopIteration
                 batch = original(iterator)
                 if not trains:
-                    return batch
+                    return self._later(iterator, batch)
                 shorter = _cut(batch, _left_over(iterator))
                 fed[iterator] = shorter is not None and not ends
                 return shorter if ends and shorter is not None else batch
@@ -152,6 +152,11 @@ class EpochShortened(Intervention):
             self.aside.keep_no_more()
         return True
 
+    def _later(self, iterator: Any, batch: Any) -> Any:
+        """A batch of a pass that came after the first end, or of an evaluation."""
+        del iterator
+        return batch
+
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuse to change a file that was there before the script began, and to move a folder."""
         paths = _CHANGES.get(event)
@@ -170,6 +175,12 @@ class EpochShortened(Intervention):
             moves = event == "os.rename" and stat.S_ISDIR(found.st_mode)
             if moves or (stat.S_ISREG(found.st_mode) and found.st_ctime < self.began):
                 raise PermissionError(f"{path} was there before: a rehearsal does not change it")
+
+
+def last_batch(iterator: Any, batch: Any) -> Any:
+    """A batch cut to the size of the pass's own last one, where that is smaller."""
+    shorter = _cut(batch, _left_over(iterator))
+    return batch if shorter is None else shorter
 
 
 def _left_over(iterator: Any) -> tuple[int, int]:

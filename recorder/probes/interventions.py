@@ -41,6 +41,7 @@ from .optimizer_interventions import (
 )
 from .precision_interventions import AutocastOff, AutocastOn, Float32, Float64, LossScaled
 from .rank_interventions import OneRank, SumsMadeAnew
+from .script_end import PassesShortened
 
 INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "nothing": (Nothing, {}),
@@ -86,6 +87,7 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),
     "epoch-shortened": (EpochShortened, {}),
+    "passes-shortened": (PassesShortened, {}),
     "rehearsed-checkpoints": (CheckpointsBack, {}),
     "one-rank": (OneRank, {}),
     "sums-made-anew": (SumsMadeAnew, {}),

@@ -19,6 +19,7 @@ from .preflight_goes_on import Saved, looked_for, saved_at, went_on
 from .preflight_rates import decays_by_hand
 from .preflight_resume import resumed, state_kept
 from .preflight_schedules import never_stepped
+from .preflight_script_end import SECONDS, goes_over_a_loader, script_end
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
 from .resume_option import as_guessed, reads_checkpoints, resume_option
@@ -128,6 +129,8 @@ _LEAST = 0.15
 """Of ``seconds`` that a start's steps get where reading the data has taken the time: fewer show nothing."""
 _ENDING_S = 30.0
 """Seconds that a script may take for its end, beyond its time."""
+_LEAST_OF_END = 3.0
+"""Seconds from which the rest of the script is rehearsed."""
 _FEWEST_TRIALS = 3
 """Steps that have to fit into a start's time: one probe takes three, as it was, changed, and as it was again."""
 
@@ -241,6 +244,8 @@ def preflight(
             Check(*c)
             for c in (_goes_on(script, folder, saved, trained - 1, clock) if second is not None else _not_resumed())
         ]
+    if second is not None and not values["came_to_its_end"]:
+        checks += [Check(*c) for c in _script_end(script, folder, compared, verdict, clock, told)]
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
@@ -306,6 +311,17 @@ def _goes_on(script: Script, folder: Path, saved: Saved, last: int, clock: "_Clo
         return went_on(before, again, loaded, None if own else rehearsed, script.folder) or _not_resumed()
     finally:
         shutil.rmtree(rehearsed, ignore_errors=True)
+
+
+def _script_end(
+    script: Script, folder: Path, since: int, verdict: Verdict, clock: "_Clock", told: Callable[[str], None]
+) -> list[Fact]:
+    """The rest of a script whose training goes over the data of a loader, where there is time for it."""
+    seconds = min(clock.fits(since), SECONDS)
+    if seconds < _LEAST_OF_END or not goes_over_a_loader(folder / "second-start"):
+        return []
+    told(say("The rest of the script, each pass cut short …"))
+    return script_end(script, folder, since, verdict, seconds, clock.patience)
 
 
 def _not_resumed() -> list[Fact]:
