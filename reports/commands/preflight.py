@@ -60,11 +60,11 @@ def preflight_command(
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs three times.
+    """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs four times.
 
     Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. The second start
-    rehearses the end of an epoch; it does not change files that were there before. Exit status: 0 go, 1 stop, 2 wrong usage,
-    3 doubtful.
+    rehearses the end of an epoch, and the last one the rest of the script; they do not change files that were there before.
+    Exit status: 0 go, 1 stop, 2 wrong usage, 3 doubtful.
     """
     from ..reruns.preflight import AREAS, EXIT_CODES, preflight  # noqa: PLC0415 # charts: not for --help
     from ..reruns.preflight_page import write_preflight  # noqa: PLC0415 # as above
