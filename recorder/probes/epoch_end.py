@@ -15,19 +15,19 @@ import stat
 import sys
 import time
 import weakref
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.optim.optimizer as optim
-from torch import Tensor
 from torch.nn.modules import module as nn_module
-from torch.utils.data import BatchSampler, dataloader
+from torch.utils.data import dataloader
 
 from ...schemas.files.rehearsed import write_state
 from ..session.patches import Patches
 from .checkpoints_aside import CheckpointsAside
+from .last_batch import LastBatch
 from .optimizer_interventions import Intervention
 from .script_state import script_state
 
@@ -49,6 +49,7 @@ class EpochShortened(Intervention):
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self.ended = False
+        self.shorter = LastBatch()
         self.aside = CheckpointsAside(Path(values["keep"]) if "keep" in values else None, values.get("hidden", ()))
         self.began = time.time()
         self._looked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -80,15 +81,14 @@ class EpochShortened(Intervention):
                     raise StopIteration
                 if self._again(iterator):
                     raise StopIteration
-                batch = original(iterator)
                 if not trains:
-                    return self._later(iterator, batch)
-                shorter = _cut(batch, _left_over(iterator))
-                fed[iterator] = shorter is not None and not ends
-                return shorter if ends and shorter is not None else batch
+                    return self._later(iterator, original)
+                fed[iterator] = not ends and self.shorter.can_shorten(iterator)
+                return self.shorter.next_of(iterator, original) if ends else original(iterator)
 
             return following
 
+        self.shorter.install(patches)
         patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
         if "kept" in self.values:
             self.aside.use(Path(self.values["kept"]))
@@ -152,10 +152,9 @@ class EpochShortened(Intervention):
             self.aside.keep_no_more()
         return True
 
-    def _later(self, iterator: Any, batch: Any) -> Any:
-        """A batch of a pass that came after the first end, or of an evaluation."""
-        del iterator
-        return batch
+    def _later(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
+        """The next batch of a pass that came after the first end, or of an evaluation."""
+        return following(iterator)
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuse to change a file that was there before the script began, and to move a folder."""
@@ -175,32 +174,3 @@ class EpochShortened(Intervention):
             moves = event == "os.rename" and stat.S_ISDIR(found.st_mode)
             if moves or (stat.S_ISREG(found.st_mode) and found.st_ctime < self.began):
                 raise PermissionError(f"{path} was there before: a rehearsal does not change it")
-
-
-def last_batch(iterator: Any, batch: Any) -> Any:
-    """A batch cut to the size of the pass's own last one, where that is smaller."""
-    shorter = _cut(batch, _left_over(iterator))
-    return batch if shorter is None else shorter
-
-
-def _left_over(iterator: Any) -> tuple[int, int]:
-    """Samples of the last batch, where it is smaller, else 0; and of the others."""
-    batches = getattr(iterator, "_index_sampler", None)
-    if not isinstance(batches, BatchSampler) or batches.drop_last or not isinstance(batches.sampler, Sized):
-        return 0, 0
-    return len(batches.sampler) % batches.batch_size, batches.batch_size
-
-
-def _cut(batch: Any, sizes: tuple[int, int]) -> Any:
-    """A batch cut to its first samples; None where that is no smaller batch, or where it holds anything but tensors with a row
-    for each sample."""
-    left, size = sizes
-    if isinstance(batch, Tensor):
-        return batch[:left] if left and batch.dim() and batch.shape[0] == size else None
-    if isinstance(batch, dict):
-        parts = {key: _cut(value, sizes) for key, value in cast("dict[Any, Any]", batch).items()}
-        return None if any(v is None for v in parts.values()) else parts
-    if type(batch) in {list, tuple}:
-        found = [_cut(value, sizes) for value in batch]
-        return None if any(v is None for v in found) else type(batch)(found)
-    return None

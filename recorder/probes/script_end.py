@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..session.patches import Patches
-from .epoch_end import EpochShortened, last_batch
+from .epoch_end import EpochShortened
 
 _EACH = 2
 """Batches of each later pass: one as large as always, one as small as the script's own last batch."""
@@ -41,11 +41,11 @@ class PassesShortened(EpochShortened):
     def _again(self, iterator: Any) -> bool:
         return self.ended and torch.is_grad_enabled() and self._given.get(iterator, 0) >= _EACH
 
-    def _later(self, iterator: Any, batch: Any) -> Any:
+    def _later(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
         if not torch.is_grad_enabled():
-            return batch
+            return following(iterator)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
-        return last_batch(iterator, batch) if given == _EACH else batch
+        return self.shorter.next_of(iterator, following) if given == _EACH else following(iterator)
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         super()._asked(event, args)

@@ -13,11 +13,12 @@ recorded   firstfault, everything at every step.
 
 Each round trains every variant in a process of its own, on one thread. Printed is the processor time of the thread that trains:
 the median over the steps of a process without its first five, and of that the median over rounds. ``--instructions`` has valgrind
-count instead, so that a busy machine does not matter: the difference between two numbers of steps, without imports. It takes
-a hundred times as long, convolutions far more. Instructions are not time: the C pass takes eight numbers with one.
+count instead, so that a busy machine does not matter: of the steps alone, without imports and the first five. A step takes
+a hundred times as long, with convolutions far more. Instructions are not time: the C pass takes eight numbers with one.
 """
 
 import argparse
+import ctypes
 import re
 import shutil
 import subprocess
@@ -100,19 +101,21 @@ def hook_everything(step: Step, look: Callable[[Tensor], Any]) -> None:
         parameter.register_post_accumulate_grad_hook(accumulated)
 
 
-def train(model: str, variant: str, steps: int) -> None:
-    """The steps of one variant, in this process; prints the median of their processor time in ns."""
+def train(model: str, variant: str, steps: int, *, counted: bool) -> None:
+    """The steps of one variant, in this process; prints the median of their processor time in ns. ``counted``: valgrind looks at
+    the steps after the first ones."""
     torch.set_num_threads(1)
     step = MODELS[model]()
+    measure = _counted if counted else _timed
     if variant == "recorded":
         with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", model=step.model, budget="off"):
-            print(_timed(step, steps))
+            print(measure(step, steps))
         return
     if variant != "plain":
         moments = native.library
         assert variant != "moments" or moments is not None, "the C library was not built"
         hook_everything(step, {"hooks": _nothing, "torch-dot": _dot}.get(variant) or partial(_moments, moments))
-    print(_timed(step, steps))
+    print(measure(step, steps))
 
 
 def _timed(step: Step, steps: int) -> float:
@@ -122,6 +125,28 @@ def _timed(step: Step, steps: int) -> float:
         step()
         taken.append(thread_time_ns() - began)
     return median(taken[_WARM:] or taken)
+
+
+_REQUESTS = """
+#include <valgrind/callgrind.h>
+void begin(void) { CALLGRIND_START_INSTRUMENTATION; }
+void end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
+"""
+
+
+def _counted(step: Step, steps: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "requests.so"
+        command = ["cc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", str(library)]
+        subprocess.run(command, input=_REQUESTS, text=True, check=True)
+        requests = ctypes.CDLL(str(library))
+    for _ in range(_WARM):
+        step()
+    requests.begin()
+    for _ in range(steps):
+        step()
+    requests.end()
+    return steps
 
 
 def _moments(library: Any, x: Tensor) -> None:
@@ -135,20 +160,18 @@ def processor_ms(model: str, variant: str, steps: int) -> float:
 
 
 def million_instructions(model: str, variant: str, steps: int) -> float:
-    """Of a step, all threads: what ``steps`` more of them take."""
-    few, many = (_counted(model, variant, n) for n in (steps, 2 * steps))
-    return (many - few) / steps / 1e6
-
-
-def _counted(model: str, variant: str, steps: int) -> int:
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, __file__]
+    """Of a step, all threads."""
+    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null", sys.executable]
     done = subprocess.run(
-        [*command, "--train", model, variant, str(steps)], capture_output=True, text=True, check=False
+        [*command, __file__, "--counted", "--train", model, variant, str(steps)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     counted = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or counted is None:
         sys.exit(f"{variant} of {model} has failed under valgrind:\n{done.stderr[-2000:]}")
-    return int(counted[1])
+    return int(counted[1]) / steps / 1e6
 
 
 def main() -> None:
@@ -160,9 +183,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--instructions", action="store_true", help="count with valgrind, one round")
     parser.add_argument("--train", nargs=3, metavar=("MODEL", "VARIANT", "STEPS"), help=argparse.SUPPRESS)
+    parser.add_argument("--counted", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.train:
-        train(given.train[0], given.train[1], int(given.train[2]))
+        train(given.train[0], given.train[1], int(given.train[2]), counted=given.counted)
         return
     if given.instructions and shutil.which("valgrind") is None:
         sys.exit("valgrind is missing: on Debian, apt-get install valgrind")

@@ -94,16 +94,27 @@ def test_the_last_batch_before_the_end_is_as_small_as_the_scripts_own(drop_last,
     assert seen == sizes
 
 
-def test_a_batch_whose_rows_are_not_its_samples_is_not_cut():
-    def joined(samples):
-        return torch.stack(samples, dim=1), [str(s) for s in samples]
-
+@pytest.mark.parametrize(("workers", "shapes"), [(0, [(3, 2), (3, 1)]), (1, [(3, 2)])])
+def test_the_last_batch_is_as_the_scripts_own_collate_function_makes_it(workers, shapes):
     step, seen = 0, []
     with intervened("epoch-shortened", step=1, now=lambda: step):
-        for x, _ in DataLoader(torch.rand(9, 3), batch_size=2, collate_fn=joined):
+        for x, _ in DataLoader(torch.rand(9, 3), batch_size=2, collate_fn=_joined, num_workers=workers):
             seen.append(tuple(x.shape))
             step += 1
-    assert seen == [(3, 2)]
+    assert seen == shapes
+
+
+def _joined(samples):
+    return torch.stack(samples, dim=1), [str(s) for s in samples]
+
+
+def test_a_batch_that_workers_have_read_is_cut_where_its_rows_are_its_samples():
+    step, seen = 0, []
+    with intervened("epoch-shortened", step=1, now=lambda: step):
+        for (x,) in DataLoader(TensorDataset(torch.rand(9, 3)), batch_size=2, num_workers=1):
+            seen.append(tuple(x.shape))
+            step += 1
+    assert seen == [(2, 3), (1, 3)]
 
 
 def test_a_checkpoint_goes_aside_and_is_read_from_there(tmp_path):
