@@ -82,7 +82,7 @@ class LossOperators:
         if found is None and looking:
             found = bounded_prediction(node) or rectified_logits(node)
         if found is not None:
-            self._row(operator_name(node), found)
+            self._row(operator_name(node), found, **_range_of_target(node))
         self._alignment(node, looking=looking)
         if looking:
             self._blanks(node)
@@ -146,3 +146,12 @@ class LossOperators:
     def _row(self, op: str, what: str, **facts: object) -> None:
         seq = self._session.position.next_seq()
         self._session.rows.add("operators", seq=seq, phase=int(Phase.LOSS), op=op, saved=what, trigger="risk", **facts)
+
+
+def _range_of_target(node: Any) -> dict[str, object]:
+    """``min`` and ``max`` of the target that an operator has saved: a loss may have several, each with its own."""
+    target = saved_tensor(node, "target")
+    if target is None or not target.is_cpu or not 0 < target.numel() <= MOST_OF_A_LOSS or not measurable(target):
+        return {}
+    low, high = torch.aminmax(target.detach())
+    return {"min": float(low), "max": float(high)}

@@ -31,6 +31,11 @@ value = 4
 unit = "steps"
 doc = "The same where they reach the end of the run."
 source = "convention: of this project, half of it"
+[params.few]
+value = 8
+unit = "units"
+doc = "Units of a layer that may all be negative at its first step by chance: it is advice then."
+source = "arithmetic: each is with a chance of a half, eight of eight in one layer of 256"
 [params.earlier]
 value = 5
 unit = "steps"
@@ -48,7 +53,7 @@ steps = 4
 [doc]
 what = "An activation that cannot be negative is zero in nearly every element for several steps. The weights that feed it get an exactly zero or collapsed gradient."
 why = "Where the input of a ReLU is negative for every sample the gradient is zero, so nothing moves it back."
-not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, single numbers, hinges whose loss is zero."
+not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, single numbers, hinges whose loss is zero. A layer of few units that begins so by chance is advice."
 source = "Arithmetic: derivative of max(0, x)."
 */
 -- shared
@@ -102,7 +107,7 @@ JOIN tensors t ON t.rank = x.rank AND t.tensor_id = x.tensor_id
 JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
 -- together
 WITH gradients AS (
-    SELECT s.rank, s.tensor_id, s.step AS since,
+    SELECT s.rank, s.tensor_id, s.step AS since, max(p.shape[1]) AS units,
         sqrt(avg(g.sum_sq) FILTER (g.step BETWEEN s.step AND s.until_)) AS now_,
         count(*) FILTER (g.step BETWEEN s.step AND s.until_ AND NOT g.missing) AS measured,
         median(sqrt(g.sum_sq)) FILTER (g.step < s.step) AS before_,
@@ -128,10 +133,13 @@ SELECT s.rank, s.step, s.seq, CASE WHEN s.tensor LIKE '%:input%' THEN p.module E
     s.tensor, s.class_name,
     s.zeros AS value, round(100 * s.zeros, 2) AS zero_percent, s.steps, s.numel,
     p.module AS producer, CASE p.module WHEN '' THEN 'root' ELSE 'named' END AS producer_,
+    if(g.units <= $few AND first.dead, 'warning', 'error') AS severity,
     g.now_ AS now, g.before_ AS before, CASE g.now_ WHEN 0 THEN 'zero' ELSE 'collapsed' END AS gradient_
 FROM sites s
 JOIN modules p ON p.rank = s.rank AND p.module_id = s.producer_id
 JOIN gradients g ON g.rank = s.rank AND g.tensor_id = s.tensor_id AND g.since = s.step
+JOIN (SELECT rank, tensor_id, arg_min(dead, step) AS dead FROM acts GROUP BY ALL) first
+    ON first.rank = s.rank AND first.tensor_id = s.tensor_id
 LEFT JOIN later l ON l.rank = s.rank AND l.tensor_id = s.tensor_id AND l.since = s.step
 WHERE g.measured > 0
   -- a hinge whose margin is met puts out zeros, and then the loss is zero as well

@@ -61,7 +61,7 @@ WITH targets AS (
     WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
 ), given AS (
-    SELECT rank, step, microbatch, seq, op, saved FROM operators
+    SELECT rank, step, microbatch, seq, op, saved, min, max FROM operators
     WHERE trigger = 'risk' AND saved IN ('sigmoid', 'softmax', 'tanh', 'relu')
     QUALIFY count(*) OVER (PARTITION BY rank, op) >= $least
 )
@@ -69,16 +69,22 @@ WITH targets AS (
 WITH reach AS (
     FROM (VALUES ('sigmoid', 0, 1), ('softmax', 0, 1), ('tanh', -1, 1),
         ('relu', 0, 'inf'::DOUBLE)) r (activation, low, high)
-), compared AS (
-    SELECT p.rank, p.step, p.microbatch, p.op, p.saved, t.seq, t.mean, t.min, t.max,
-        CASE WHEN isinf(r.high) THEN greatest(t.max, 0) ELSE r.high - r.low END AS width,
-        bool_and(t.mean < r.low OR t.mean > r.high) OVER w AS outside, r.low, r.high,
-        -- as of a standardised target: much of it lies below a range that has no end above
-        coalesce(isinf(r.high) AND t.min < r.low - $beyond * t.spread
-            AND t.mean < r.low + $beyond * t.spread, false) AS half_below
+), own AS (
+    -- a loss may have several operators of a kind, and the one target that was measured is that of one of them
+    SELECT p.* EXCLUDE (min, max, seq), coalesce(p.min, t.min) AS min, coalesce(p.max, t.max) AS max, t.seq,
+        coalesce(p.min = t.min AND p.max = t.max, true) AS same, if(same, t.mean, NULL) AS mean,
+        if(same, t.spread, NULL) AS spread
     FROM given p
-    JOIN reach r ON r.activation = p.saved
     JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
+), compared AS (
+    SELECT p.rank, p.step, p.microbatch, p.op, p.saved, p.seq, p.mean, p.min, p.max,
+        CASE WHEN isinf(r.high) THEN greatest(p.max, 0) ELSE r.high - r.low END AS width,
+        bool_and(coalesce(p.mean < r.low OR p.mean > r.high, false)) OVER w AS outside, r.low, r.high,
+        -- as of a standardised target: much of it lies below a range that has no end above
+        coalesce(isinf(r.high) AND p.min < r.low - $beyond * p.spread
+            AND p.mean < r.low + $beyond * p.spread, false) AS half_below
+    FROM own p
+    JOIN reach r ON r.activation = p.saved
     WHERE p.op NOT LIKE 'BinaryCrossEntropy%' AND p.op NOT LIKE 'NllLoss%'
     WINDOW w AS (PARTITION BY p.rank, p.op)
 )

@@ -10,7 +10,7 @@ seeks = [
     [
         "param_groups: state_step <= 1 AND step > 0 OR state_step IS NULL AND optimizer_id <> 0",
         "events: event = 'resume'",
-        "checkpoints: action = 'read' AND optimizer_entries > 0",
+        "checkpoints: action = 'read' AND (optimizer_entries > 0 OR epoch IS NOT NULL)",
     ],
 ]
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "shuffled-labels"]
@@ -26,6 +26,7 @@ state_put_into_another = "since the state was put into another optimizer, which 
 state_was_empty = "since the state that was put into it was empty"
 state_read_and_not_used = "since the state that was read from a file was put into no optimizer"
 own_checkpoint_without_it = "since only the weights of the run's own checkpoint were loaded"
+own_checkpoint_has_none = "since the run's own checkpoint keeps the {epoch_name} and the weights, and not this state; the learning rate begins again at {lr:.3g} too"
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."
@@ -87,7 +88,7 @@ source = "convention: of this project, rounding of what is logged"
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. Or a new model was given the weights of a checkpoint that the run has written itself, and its new optimizer, at the first learning rate, nothing of the state in it. As advice: a data set of another length takes the place of the one before. Or a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. Or a new model was given the weights of a checkpoint that the run has written itself, and its new optimizer, at the first learning rate, nothing of the state in it. Or such a checkpoint keeps the epoch and no state at all. As advice: a data set of another length takes the place of the one before. Or a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it. A second optimizer for other parameters. A resumed run whose state was loaded; its counter falls by as much as had been done since the checkpoint. Another optimizer for another stage or another model, as the next fold has. The inner loop of meta-learning, with weights loaded and an optimizer made for each task. Stages in which the modules get other hooks, as pruning gives them. Restarts whose learning rate begins far lower as well. Rounds over data that grow, as in active learning."
 source = "Counting."
@@ -339,11 +340,14 @@ QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY r.time_n
 -- very beginning: a resume that puts only the weights back
 WITH firsts AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last,
-        any_value(numel) AS numel, arg_min(lr, step) AS first_lr
+        any_value(numel) AS numel, arg_min(lr, step) AS first_lr, arg_max(lr, step) AS last_lr,
+        max(state_step) AS counted
     FROM counters GROUP BY rank, optimizer_id
 )
-SELECT h.rank, h.step, n.optimizer, 0 AS value, r.optimizer_entries AS before,
-    'kept_states' AS what_, 'own_checkpoint_without_it' AS how_, h.optimizer_id,
+SELECT h.rank, h.step, n.optimizer, coalesce(r.optimizer_entries > 0, false) AS kept,
+    if(kept, 0, 1) AS value, if(kept, r.optimizer_entries, o.counted) AS before, r.epoch_name, n.first_lr AS lr,
+    if(kept, 'kept_states', 'step_counter') AS what_,
+    if(kept, 'own_checkpoint_without_it', 'own_checkpoint_has_none') AS how_, h.optimizer_id,
     CASE WHEN (h.rank, h.step) IN (SELECT (rank, step) FROM data_changes)
         OR (h.rank, h.step) IN (SELECT (rank, step) FROM other_sets)
         THEN 'warning' ELSE 'error' END AS severity
@@ -353,7 +357,9 @@ JOIN firsts o ON o.rank = h.rank AND o.optimizer_id < h.optimizer_id AND o.optim
     AND o.numel = n.numel
     AND o.last < h.step
     AND abs(n.first_lr - o.first_lr) <= $same_rate * o.first_lr
-JOIN checkpoints r ON r.rank = h.rank AND r.step = h.step AND r.action = 'read' AND r.optimizer_entries > 0
+JOIN checkpoints r ON r.rank = h.rank AND r.step = h.step AND r.action = 'read' AND (r.optimizer_entries > 0
+    -- a file that keeps the epoch is one to go on from; a rate that the schedule had lowered does not go on
+    OR r.epoch IS NOT NULL AND o.counted >= $counted AND o.last_lr <= $half_rate * n.first_lr)
 WHERE h.fresh
   AND (r.rank, r.step) IN (SELECT (rank, step) FROM own_weights)
   AND NOT EXISTS (FROM checkpoints g WHERE g.rank = r.rank AND g.step = r.step AND g.action = 'optimizer')
