@@ -72,14 +72,15 @@ def separate_causes(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
 
 
 def _promote_warnings_that_explain_errors(fired: list[Fired], roots: dict[str, str | None]) -> None:
-    """A warning that accounts, through others or not, for an error has turned out to be one."""
-    named = {f.finding.name: f.finding for f in fired}
+    """A warning that accounts, through others or not, for an error has turned out to be one; not where it tames it."""
+    named = {f.finding.name: f for f in fired}
     for f in fired:
-        top = f.finding
-        while (above := roots[top.name]) is not None:
+        top = f
+        while (above := roots[top.finding.name]) is not None:
             top = named[above]
-        if f.finding.severity != "warning" and top.severity == "warning":
-            top.severity = "error"
+        tamed = f.finding.name in top.rule.header.tames
+        if f.finding.severity != "warning" and top.finding.severity == "warning" and not tamed:
+            top.finding.severity = "error"
 
 
 def _is_explained(b: Fired, fired: list[Fired]) -> bool:

@@ -62,7 +62,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     """The TOML header. ``signals`` are the `table.column` that hold the signal of a fault that catalogue.toml does not have.
 
     ``explains`` names the symptoms that this rule accounts for. In a file it may name a class of them, and ``is`` lists the
-    classes that a rule belongs to; once all rules are read only names are left. ``reach`` is how many steps before this finding
+    classes that a rule belongs to; once all rules are read only names are left. ``tames`` are those of them that make no error of
+    this finding where it is a warning: they say the same of the same place. ``reach`` is how many steps before this finding
     its own explanation may lie (null: any number), ``slack`` how many steps after it. ``say`` has a table for each column of the
     rows that holds a reason: reason → the words for it, with the row's values in {braces}. Where the column is null nothing is
     said. The words may name columns that come before theirs in ``say``. The column may hold a list of structs instead, each a
@@ -87,6 +88,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     signals: tuple[str, ...] = ()
     seeks: tuple[str | tuple[str, ...], ...] = ()
     explains: tuple[str, ...] = ()
+    tames: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     reach: int | None = None
     slack: int = 0

@@ -5,16 +5,20 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "{what_} the same {batches} batches in the same order as the epoch before, {although_}: every epoch is the same."
-fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch. Set seeds once, before the loop. Keep one iterator over all epochs where an epoch is a part of the data."
-seeks = ["batches: phase = 'data' AND (loader_id IS NOT NULL AND epoch <> 0 OR loader_id IS NULL AND role = 'input')"]
+fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch. Set seeds once, before the loop. Keep one iterator over all epochs where an epoch is a part of the data. Save the random states with each checkpoint, and restore them on a resume."
+seeks = [
+    "batches: phase = 'data' AND (loader_id IS NOT NULL AND (epoch <> 0 OR loader_id <> 0) OR loader_id IS NULL AND role = 'input')",
+]
 [say.what_]
 sampler_repeats = "Epoch {epoch} of the loader hands out"
 seed_repeats = "After torch.manual_seed at step {step} come"
 cut_short = "Each of {passes} passes over the loader hands out"
+resumes_repeat = "After {passes} resumes, the first at step {step}, the loader hands out"
 [say.although_]
 cut_short = "and is left before the other {rest}, which are never read"
 sampler_repeats = "although its sampler mixes the samples"
 seed_repeats = "since the seed is the same again"
+resumes_repeat = "since the random state is seeded again and that of the checkpoint is not restored"
 [params.least]
 value = 4
 unit = "batches"
@@ -39,7 +43,7 @@ source = "arithmetic: more is never read than is read"
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "A training loader's sequence of batches repeats exactly from epoch to epoch, while the order of its samples is mixed. Or batches without a loader come again in the same order after each torch.manual_seed with the same number. Or every pass over a loader that does not mix is left at the same place, and none goes further, while other data is evaluated to its end. It is advice unless the passes together are as long as the loader."
+what = "A training loader's sequence of batches repeats exactly from epoch to epoch, while the order of its samples is mixed. Or batches without a loader come again in the same order after each torch.manual_seed with the same number. Or after each resume within the run a loader that mixes begins with the batches of the very first epoch. Or every pass over a loader that does not mix is left at the same place, and none goes further, while other data is evaluated to its end. It is advice unless the passes together are as long as the loader."
 why = "The mixing that stochastic gradients need happens once; batches keep their company for ever."
 not_this = "A loader that is not shuffled on purpose (its indices ascend: no rule warns of it), and is read to its end. Trials on the first batches without an evaluation of other data. Streams whose length is not known. Evaluation, epochs of one to three batches. Trials under one seed that each have a model of their own."
 source = "Equality of fingerprints."
@@ -101,6 +105,29 @@ WHERE NOT EXISTS (FROM handovers h
   AND len(prints) >= $least
     AND list_slice(prints_before, 1, len(prints)) = prints
     AND len(list_distinct(prints)) > $half * len(prints)
+-- detector: resumes_repeat
+WITH resumes AS (
+    SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'optimizer' AND step > 0 AND state_step >= $least
+), begun AS (
+    -- what each pass over data of one length begins with
+    SELECT b.rank, b.loader_id, b.epoch, any_value(b.dataset_length) AS length, min(b.step) AS step,
+        list(hash(b.sample_indices) ORDER BY b.batch_index) AS prints,
+        bool_or(b.sample_indices <> list_sort(b.sample_indices)) AS mixed
+    FROM batches b
+    WHERE b.loader_id IS NOT NULL AND b.phase = 'data' AND b.sample_indices IS NOT NULL
+      AND len(b.sample_indices) > 1 AND b.batch_index < $least
+      AND b.field = (SELECT min(field) FROM batches f WHERE f.rank = b.rank AND f.loader_id = b.loader_id)
+    GROUP BY b.rank, b.loader_id, b.epoch HAVING count(*) = $least
+), firsts AS (
+    SELECT rank, length, arg_min(prints, step) AS prints FROM begun WHERE mixed GROUP BY rank, length
+)
+SELECT r.rank, min(r.step) AS step, $least AS batches, count(*) AS passes, count(*) AS value,
+    'resumes_repeat' AS what_, 'resumes_repeat' AS although_, 'error' AS severity
+FROM resumes r
+JOIN begun b ON b.rank = r.rank AND b.step = r.step
+JOIN firsts f ON f.rank = b.rank AND f.length IS NOT DISTINCT FROM b.length
+GROUP BY r.rank, b.length
+HAVING count(*) >= $passes AND bool_and(b.prints = f.prints)
 -- detector: passes_cut_short
 WITH loaders AS (
     SELECT rank, loader_id, bool_or(phase <> 'eval') AS trains, max(epoch) + 1 AS passes,

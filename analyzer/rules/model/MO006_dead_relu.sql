@@ -10,6 +10,7 @@ seeks = [
     "tensor_stats: phase = 'forward' AND numel > 0 AND min = 0 AND zero_count >= $fraction * numel AND step >= least($steps, $at_the_end) - 2",
 ]
 explains = ["loss-off-course", "gradients-vanish", "shuffled-labels", "representation-collapse"]
+tames = ["frozen-by-zero-gradient"]
 reach = 20
 [say.producer_]
 root = "the root"

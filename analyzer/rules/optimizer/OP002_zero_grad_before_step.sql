@@ -4,14 +4,21 @@ name = "zero-grad-before-step"
 severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
-message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {saw_}."
-fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
+message = "At step {step} {what_} ({calls}: f forward, b backward, z zero_grad, s step). The optimizer saw {saw_}."
+fix = "{fix_}"
 seeks = [
-    "steps: microbatches >= 1 AND (NOT coalesce(stepped, false) OR regexp_matches(calls, 'b[^bs]*z[^bs]*s') OR calls LIKE '%b%b%')",
+    "steps: microbatches >= 0 AND (NOT coalesce(stepped, false) OR regexp_matches(calls, 'b[^bs]*z[^bs]*s') OR calls LIKE '%b%b%' OR regexp_matches(calls, '^[^b]*f[^b]*z[^b]*s$'))",
 ]
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "nothing-learnt", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
+[say.what_]
+cleared_between = "the gradients were cleared between backward and optimizer.step"
+no_backward = "the optimizer stepped after a forward and zero_grad, without a backward"
+[say.fix_]
+other_order = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
+call_backward = "Call backward() on the loss that this part of the loop computes, before optimizer.step()."
 [say.saw_]
 no_gradient = "no gradient"
+no_gradient_any_more = "no gradient, in {steps} steps to the end of the run; it had some in {before} steps before"
 zeros = "gradients of zero"
 zeros_in_a_part = "gradients of zero in {cleared} of {parameters} parameters"
 one_pass_of_several = "one of every {microbatches} backward passes, each of another batch"
@@ -45,7 +52,7 @@ source = "convention: of this project, a tenth of the data"
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad comes after the last backward and before optimizer.step, and the step finds no gradient or only zeros. It finds none in all parameters. Or from some step to the end it finds none in a part of the model. The gradients of this part were there before that zero_grad. Or an accumulation clears every backward pass but the last of a step. Or it clears the last one of each epoch, which stays short. The zero_grad in front of the next epoch does that."
+what = "A zero_grad comes after the last backward and before optimizer.step, and the step finds no gradient or only zeros. It finds none in all parameters. Or from some step to the end it finds none in a part of the model. The gradients of this part were there before that zero_grad. Or an accumulation clears every backward pass but the last of a step. Or it clears the last one of each epoch, which stays short. The zero_grad in front of the next epoch does that. Or an optimizer that has had gradients steps from some step to the end after a forward and zero_grad, and no backward comes between."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there. Closures. Two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
@@ -70,6 +77,24 @@ WHERE s.stepped
   AND s.microbatches >= 1
   AND coalesce(s.grad_norm, 0) = 0
   AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
+-- detector: no_backward_any_more
+WITH each AS (
+    SELECT rank, step, optimizer_id, calls,
+        microbatches = 0 AND grad_norm IS NULL AND regexp_matches(calls, '^[^b]*z[^b]*s$') AS bare,
+        calls LIKE '%f%' AS forward_seen,
+        microbatches >= 1 AND grad_norm > 0 AS fed
+    FROM steps WHERE stepped AND calls IS NOT NULL
+), lasts AS (
+    SELECT *, coalesce(max(step) FILTER (NOT bare) OVER (PARTITION BY rank, optimizer_id), -1) AS last_other
+    FROM each
+)
+SELECT rank, min(step) FILTER (step > last_other) AS step, optimizer_id,
+    arg_min(calls, step) FILTER (step > last_other) AS calls, count(*) FILTER (step > last_other) AS steps,
+    count(*) FILTER (fed) AS before, 'no_gradient_any_more' AS saw_, 'no_backward' AS what_,
+    'call_backward' AS fix_, 0 AS microbatches, NULL AS module, 'error' AS severity
+FROM lasts
+GROUP BY rank, optimizer_id, last_other
+HAVING count(*) FILTER (step > last_other AND forward_seen) >= $windows AND count(*) FILTER (fed) >= $least
 -- detector: some_parameters
 WITH between_ AS (
     SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_
@@ -199,4 +224,6 @@ WHERE l.apart >= 2
   AND NOT EXISTS (FROM passes p WHERE p.rank = l.rank AND NOT p.stepped AND NOT p.cleared)
   AND (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = l.rank) <= 1
 -- together
+SELECT * REPLACE (coalesce(what_, 'cleared_between') AS what_, coalesce(fix_, 'other_order') AS fix_)
+FROM found
 ORDER BY severity, step, rank, optimizer_id
