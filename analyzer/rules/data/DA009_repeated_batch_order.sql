@@ -107,7 +107,8 @@ WHERE NOT EXISTS (FROM handovers h
     AND len(list_distinct(prints)) > $half * len(prints)
 -- detector: resumes_repeat
 WITH resumes AS (
-    SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'optimizer' AND step > 0 AND state_step >= $least
+    SELECT DISTINCT rank, step FROM checkpoints
+    WHERE action = 'optimizer' AND step > 0 AND state_step >= $least
 ), begun AS (
     -- what each pass over data of one length begins with
     SELECT b.rank, b.loader_id, b.epoch, any_value(b.dataset_length) AS length, min(b.step) AS step,

@@ -70,7 +70,7 @@ WITH reach AS (
     FROM (VALUES ('sigmoid', 0, 1), ('softmax', 0, 1), ('tanh', -1, 1),
         ('relu', 0, 'inf'::DOUBLE)) r (activation, low, high)
 ), own AS (
-    -- a loss may have several operators of a kind, and the one target that was measured is that of one of them
+    -- a loss may have several operators of a kind: the one target that was measured is that of one of them
     SELECT p.* EXCLUDE (min, max, seq), coalesce(p.min, t.min) AS min, coalesce(p.max, t.max) AS max, t.seq,
         coalesce(p.min = t.min AND p.max = t.max, true) AS same, if(same, t.mean, NULL) AS mean,
         if(same, t.spread, NULL) AS spread

@@ -345,7 +345,8 @@ WITH firsts AS (
     FROM counters GROUP BY rank, optimizer_id
 )
 SELECT h.rank, h.step, n.optimizer, coalesce(r.optimizer_entries > 0, false) AS kept,
-    if(kept, 0, 1) AS value, if(kept, r.optimizer_entries, o.counted) AS before, r.epoch_name, n.first_lr AS lr,
+    if(kept, 0, 1) AS value, if(kept, r.optimizer_entries, o.counted) AS before,
+    r.epoch_name, n.first_lr AS lr,
     if(kept, 'kept_states', 'step_counter') AS what_,
     if(kept, 'own_checkpoint_without_it', 'own_checkpoint_has_none') AS how_, h.optimizer_id,
     CASE WHEN (h.rank, h.step) IN (SELECT (rank, step) FROM data_changes)

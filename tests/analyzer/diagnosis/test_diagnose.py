@@ -13,6 +13,7 @@ from firstfault.analyzer.rules import precision as confidence
 from firstfault.analyzer.rules.precision import precision_of
 from firstfault.analyzer.rules.rule import find_rule, load_rules
 from firstfault.analyzer.rules.thresholds import RuleSet
+from firstfault.schemas import Phase
 
 
 def verdict_of(run: Path, threads: int | None = None) -> Verdict:
@@ -106,6 +107,44 @@ def test_one_fault_is_one_cause_with_its_symptoms(write_run: Any) -> None:
     assert first is not None
     assert (first.step, first.step_lower, first.phase, first.module) == (7, 7, "forward", "<b>'层\n")
     assert first.tensor == '{x} "y"'
+
+
+@pytest.mark.parametrize(("units", "conclusion"), [(4, "healthy"), (64, "anomalous")])
+def test_advice_stays_advice_where_the_same_place_is_said_to_get_no_gradient(
+    write_run: Any, units: int, conclusion: str
+) -> None:
+    modules = [("", None, 0), ("0", 0, 1), ("1", 0, 2), ("2", 0, 3)]
+    kinds = [("0.weight", "parameter", 1), ("0.weight", "gradient", 1), ("1:output0", "activation", 2)]
+    rows = [{"step": s, "phase": int(Phase.FORWARD), "numel": 100, "min": 0.0} for s in range(30)]
+    dead = [
+        row | {"seq": 2, "tensor_id": 3, "zero_count": 100 - 50 * (row["step"] == 10), "requires_grad": True}
+        for row in rows
+    ]
+    # it has had a gradient in one step, and none since
+    backward = {"phase": int(Phase.BACKWARD), "tensor_id": 2, "max": 0.0}
+    lost = [row | backward | {"sum_sq": float(row["step"] == 10)} for row in rows]
+    verdict = verdict_of(
+        write_run(
+            steps=healthy_steps(30),
+            modules=[
+                {
+                    "module_id": i,
+                    "module": n,
+                    "class_name": "ReLU" if n == "1" else "Linear",
+                    "parent_id": p,
+                    "call_order": o,
+                }
+                for i, (n, p, o) in enumerate(modules)
+            ],
+            tensors=[
+                {"tensor_id": i, "tensor_name": n, "kind": k, "module_id": m, "shape": [units, 9], "optimizer_id": 0}
+                for i, (n, k, m) in enumerate(kinds, 1)
+            ],
+            tensor_stats=dead + lost,
+        )
+    )
+    assert (verdict.verdict, [c.name for c in verdict.causes]) == (conclusion, ["dead-relu"])
+    assert [s.name for s in verdict.symptoms] == ["frozen-by-zero-gradient"]
 
 
 def test_advice_that_accounts_for_the_end_of_the_run_is_no_advice(write_run: Any) -> None:
