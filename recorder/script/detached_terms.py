@@ -38,7 +38,7 @@ class DetachedTerm(NamedTuple):
     made: str
     """What made a number of it."""
     reason: str = "cut"
-    """cut, or no_graph_created."""
+    """cut, no_graph_created, or own_difference: weights less themselves, which is zero."""
 
 
 def may_detach(text: str) -> bool:

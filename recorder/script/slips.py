@@ -15,6 +15,7 @@ from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, is_state, may_lose
 from .overwritten_results import may_overwrite, overwritten
 from .rebound_parameters import may_rebind, rebound
+from .same_twice import RepeatedDerivative, may_be_one, own_differences, repeated_derivatives
 from .source_nodes import dotted, shown_in
 from .unread_arguments import may_leave_unread, unread
 from .unread_branches import UnreadBranch, may_hold_unread_branch, unread_branches
@@ -23,7 +24,7 @@ _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
 _READERS = (
     may_lose, may_keep, may_detach, may_leave_graph, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search,
-    may_hold_unread_branch,
+    may_hold_unread_branch, may_be_one,
 )  # fmt: skip
 """What finds a text worth a parse."""
 
@@ -52,6 +53,7 @@ class Slips(NamedTuple):
     """(function, name that it calls), where something was left lying or detached."""
     cut: tuple[DetachedPart, ...] = ()
     branches: tuple[UnreadBranch, ...] = ()
+    derivatives: tuple[RepeatedDerivative, ...] = ()
 
 
 @cache
@@ -95,10 +97,11 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
     left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text)]
     left.sort(key=lambda slip: slip.line)
     kept = tuple(kept_aliases(tree, text))
-    detached = (*detached_terms(tree, text), *graphless_terms(tree, text))
-    calls = tuple(sorted(called)) if left or detached else ()
+    detached = (*detached_terms(tree, text), *graphless_terms(tree, text), *own_differences(tree, text))
+    derivatives = tuple(repeated_derivatives(tree, text))
+    calls = tuple(sorted(called)) if left or detached or derivatives else ()
     cut, branches = tuple(detached_parts(tree, text)), tuple(unread_branches(tree, text))
-    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches)
+    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches, derivatives)
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -49,6 +49,7 @@ class SourceSlipsWatch(Watch):
         "events:term-detached",
         "events:part-detached",
         "events:result-unread",
+        "events:derivative-repeated",
     )
 
     def __init__(self, session: Session) -> None:
@@ -77,6 +78,7 @@ class SourceSlipsWatch(Watch):
             inside = {cls: code for cls, code in forwards.items() if code.co_filename == file}
             self._discarded(file, {"forward"}, model, inside)
             self._detached(file, {"forward"}, inside)
+            self._repeated_derivatives(file, {"forward"}, inside)
             self._cut(file, model, inside)
             self._unread(file, model, inside)
         self._repeated(model, {code.co_filename for code in forwards.values()})
@@ -103,6 +105,7 @@ class SourceSlipsWatch(Watch):
         for file, lines in functions.items():
             self._discarded(file, set(lines))
             self._detached(file, set(lines))
+            self._repeated_derivatives(file, set(lines))
             self._kept(file, lines)
 
     def _readable(self, file: str) -> bool:
@@ -148,7 +151,9 @@ class SourceSlipsWatch(Watch):
             if slip.function in ran and _may_run(classes, slip.function, slip.line) and self._new(file, slip.line):
                 self._tell(
                     "term-detached",
-                    f"{slip.term} is a number without a graph in {slip.text}",
+                    f"{slip.term} is a number without a graph in {slip.text}"
+                    if slip.reason != "own_difference"
+                    else f"{slip.text} subtracts weights from themselves",
                     None,
                     {
                         "text": slip.text,
@@ -156,6 +161,26 @@ class SourceSlipsWatch(Watch):
                         "made": slip.made,
                         "reason": slip.reason,
                         "made_place": f"{shown(file)}:{slip.made_line}",
+                        "place": f"{shown(file)}:{slip.line}",
+                    },
+                )
+
+    def _repeated_derivatives(
+        self, file: str, roots: set[str], classes: dict[type[nn.Module], CodeType] | None = None
+    ) -> None:
+        found = slips(file).derivatives
+        ran = running(file, roots) if found else set[str]()
+        for slip in found:
+            if slip.function in ran and _may_run(classes, slip.function, slip.line) and self._new(file, slip.line):
+                self._tell(
+                    "derivative-repeated",
+                    f"{slip.target} is {slip.earlier} again",
+                    None,
+                    {
+                        "text": slip.text,
+                        "target": slip.target,
+                        "earlier": slip.earlier,
+                        "output": slip.output,
                         "place": f"{shown(file)}:{slip.line}",
                     },
                 )

@@ -20,10 +20,12 @@ by_one_that_steps_too_late = "whose gradients are cleared before their optimizer
 [say.what_]
 reaches_others = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
 detached_in_source = "A term of the loss trains nothing. In {text} ({line_}) {term} is a number without a graph: {made} ({made_line_}) cut it off. It is in the printed loss and brings no gradient."
+own_difference = "{text} ({line_}) subtracts weights from themselves, and is always zero. {made} ({made_line_}) keeps the model's own parameters, which every step changes, and no copy of them."
 no_graph_created = "A term of the loss trains nothing. In {text} ({line_}) {term} has no graph: {made} ({made_line_}) gave gradients without one. The term is in the printed loss and brings no gradient."
 [say.remedy_]
 look_at_the_input = "Look at what goes into module {place} for this term. A detach(), .data or no_grad() there cuts it off from the weights that this step must train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared. If it is meant for none, leave it out."
 keep_the_graph = "Add {term} as the tensor that it was, and call item() or detach() only for what is printed."
+keep_copies = "Keep copies in {term}: p.detach().clone() for each parameter."
 create_graph = "Give create_graph=True to {made}. Then the gradient that it gives has a graph, and the term reaches the weights."
 [params.looks]
 value = 3
@@ -33,7 +35,7 @@ source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["steps"]
 [doc]
-what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes. Or the source of what runs makes a number of a term by item(), float() or detach() before it is added. Or the term is made of a gradient of torch.autograd.grad, which was not told to create a graph."
+what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes. Or the source of what runs makes a number of a term by item(), float() or detach() before it is added. Or the term is made of a gradient of torch.autograd.grad, which was not told to create a graph. Or it is made of weights less a list of the same weights, kept by reference."
 why = "The term is in the loss and in its printed value, and has no influence on any weight. An example is a generator that never hears of its discriminator."
 not_this = "A term that reaches what is trained also through other modules. Gradients that are kept until their optimizer's turn, in whatever order. Accumulation. A loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss). An optimizer that steps now and then. Penalties on weights outside modules. Terms that reach an input. Functions of the script's own, whose graph does not tell what they reach. Backward passes whose gradients nobody uses."
 source = "The autograd graph, and the identity of the weights whose optimizers stepped. PyTorch's documentation of torch.autograd.grad: create_graph is False unless given."
@@ -75,9 +77,11 @@ WHERE CASE WHEN h.rank IS NULL THEN len(j.optimizers) = 0 ELSE h.beside AND j.un
 SELECT e.rank, e.step, e.detail ->> '$.text' AS text, e.detail ->> '$.term' AS term,
     e.detail ->> '$.made' AS made,
     e.detail ->> '$.place' AS line_, e.detail ->> '$.made_place' AS made_line_,
-    if(created, 'no_graph_created', 'detached_in_source') AS what_,
-    if(created, 'create_graph', 'keep_the_graph') AS remedy_, 'error' AS severity
-FROM (SELECT *, coalesce(detail ->> '$.reason', '') = 'no_graph_created' AS created FROM events) e
+    CASE reason WHEN 'no_graph_created' THEN reason WHEN 'own_difference' THEN reason
+        ELSE 'detached_in_source' END AS what_,
+    CASE reason WHEN 'no_graph_created' THEN 'create_graph' WHEN 'own_difference' THEN 'keep_copies'
+        ELSE 'keep_the_graph' END AS remedy_, 'error' AS severity
+FROM (SELECT *, coalesce(detail ->> '$.reason', '') AS reason FROM events) e
 WHERE e.event = 'term-detached'
 -- together
 SELECT * EXCLUDE (loss_kind) FROM found
