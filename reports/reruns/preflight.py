@@ -203,8 +203,8 @@ def preflight(
         resumes = resume_args is not None
         until_saved = not saved.steps and reads_checkpoints(script)
         later = bool(resumes or saved.steps or until_saved)  # a start from a checkpoint is to come
-        time_of_probes = clock.left(starts=2 + later, steps=compared + _STEPS_AFTER + later * _STEPS_RESUMED)
         values = _known(trace, total_steps, tokenizer) | {"hidden": [] if resumes else sorted(saved.steps)}
+        time_of_probes = clock.left(starts=2 + later, steps=compared + _STEPS_AFTER + later * _STEPS_RESUMED)
         plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
         if trained and time_of_probes:
             probing = probe(script, plan)
@@ -244,7 +244,7 @@ def preflight(
             Check(*c)
             for c in (_goes_on(script, folder, saved, trained - 1, clock) if second is not None else _not_resumed())
         ]
-    if second is not None and not values["came_to_its_end"]:
+    if second is not None and clock.reserved:
         checks += [Check(*c) for c in _script_end(script, folder, compared, verdict, clock, told)]
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
@@ -316,9 +316,10 @@ def _goes_on(script: Script, folder: Path, saved: Saved, last: int, clock: "_Clo
 def _script_end(
     script: Script, folder: Path, since: int, verdict: Verdict, clock: "_Clock", told: Callable[[str], None]
 ) -> list[Fact]:
-    """The rest of a script whose training goes over the data of a loader, where there is time for it."""
+    """The rest of the script, where there is time for it."""
+    clock.reserved = 0.0
     seconds = min(clock.fits(since), SECONDS)
-    if seconds < _LEAST_OF_END or not goes_over_a_loader(folder / "second-start"):
+    if seconds < _LEAST_OF_END:
         return []
     told(say("The rest of the script, each pass cut short …"))
     return script_end(script, folder, since, verdict, seconds, clock.patience)
@@ -329,7 +330,7 @@ def _not_resumed() -> list[Fact]:
     return [("resume", "resume", "untried", words)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Clock:
     """What the first start has shown of the script's pace, in seconds: a start without its steps, and one step."""
 
@@ -337,22 +338,30 @@ class _Clock:
     seconds: float
     start: float
     step: float
+    reserved: float
+    """For a start that rehearses the rest of the script; 0 where there is to be none."""
 
     @classmethod
     def of(cls, trace: Trace, began: float, seconds: float, trained: int) -> "_Clock":
         training = _training_seconds(trace)
-        return cls(began, seconds, max(time.monotonic() - began - training, 0.0), training / max(trained, 1))
+        start = max(time.monotonic() - began - training, 0.0)
+        rehearses = goes_over_a_loader(trace) and not _came_to_its_end(trace)
+        return cls(began, seconds, start, training / max(trained, 1), start + SECONDS if rehearses else 0.0)
 
     def left(self, *, starts: int, steps: int = 0) -> float:
         """Seconds for the steps of the next start, where so many starts and steps are still to come. 0: too few for a trial."""
-        rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - starts * self.start - steps * self.step
+        rest = self._rest - starts * self.start - steps * self.step
         given = max(_LEAST * self.seconds, min(self.seconds, rest))
         return given if given >= _FEWEST_TRIALS * self.step else 0.0
 
     def fits(self, steps: int) -> float:
         """Seconds for a start of a few steps more that was not reckoned with. 0: there is no time for it."""
-        rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - self.start
+        rest = self._rest - self.start
         return min(rest, self.seconds) if rest > steps * self.step else 0.0
+
+    @property
+    def _rest(self) -> float:
+        return _TOTAL * self.seconds - (time.monotonic() - self.began) - self.reserved
 
     @property
     def compared(self) -> int:

@@ -10,8 +10,8 @@ from ..text.language import say
 from .preflight_facts import Fact
 from .rerun_script import Script, finish, record
 
-SECONDS = 12.0
-"""Seconds for it: it is the last thing that is tried, and a person waits."""
+SECONDS = 10.0
+"""Seconds for it, of the 72 of a preflight: it is the last thing that is tried."""
 
 _WITHOUT_END = 10**9
 """Steps of a start that only time ends."""
@@ -58,14 +58,9 @@ _RULES = frozenset(
 """Rules that judge what the code does. Others judge how a loss or the data go on over whole passes, and here none is whole."""
 
 
-def goes_over_a_loader(run: Path) -> bool:
-    """Whether a pass over a loader feeds its training: only such a pass can be cut."""
-    if not (run / RUN_JSON).exists():
-        return False
-    with Trace(run) as trace:
-        return bool(
-            trace.sql("SELECT count(*) AS n FROM batches WHERE phase <> 'eval' AND loader_id IS NOT NULL").item()
-        )
+def goes_over_a_loader(trace: Trace) -> bool:
+    """Whether a pass over a loader feeds the training of a run: only such a pass can be cut."""
+    return bool(trace.sql("SELECT count(*) AS n FROM batches WHERE phase <> 'eval' AND loader_id IS NOT NULL").item())
 
 
 def script_end(script: Script, folder: Path, since: int, first: Verdict, seconds: float, patience: float) -> list[Fact]:

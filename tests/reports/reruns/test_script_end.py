@@ -80,7 +80,8 @@ def rehearse(folder, script, seconds=60):
 def test_what_comes_hundreds_of_steps_later_is_seen_in_seconds(tmp_path, fault, found):
     facts = rehearse(tmp_path, SCRIPT.replace(*fault) if fault[0] else SCRIPT)
     assert [(name, outcome) for _, name, outcome, _ in facts] == [found], facts
-    assert goes_over_a_loader(tmp_path / "run")
+    with Trace(tmp_path / "run") as trace:
+        assert goes_over_a_loader(trace)
     assert not (tmp_path / "last.pt").exists()
     assert not (tmp_path / "result.txt").exists()
 
