@@ -12,22 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.optim.optimizer as optim
 
 from ..session.patches import Patches
 from .epoch_end import EpochShortened
 
-_EACH = 2
-"""Batches of each later pass: one as large as always, one as small as the script's own last batch."""
+_MOST = 64
+"""Batches of a later pass in which no optimizer steps, at most: some belong to an accumulation."""
 
 
 class PassesShortened(EpochShortened):
-    """The pass that feeds the training ends at the step, and every later one after a few batches. ``own``: a folder of ours,
-    whose files stay."""
+    """The pass that feeds the training ends at the step, and every later one behind its first optimizer step and one batch more,
+    which is as small as the script's own last one. ``own``: a folder of ours, whose files stay."""
 
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
         self._given: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Later pass → batches that it has had."""
+        self._stepped: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Later pass → optimizer steps before its first batch."""
+        self._over: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Later passes that have had their last batch."""
+        self._steps = 0
         self._made: dict[str, None] = {}
         """Files and folders that were not there before, in the order in which they were made."""
         self._ours = os.path.join(os.path.abspath(values["own"]), "") if "own" in values else None  # noqa: PTH100, PTH118
@@ -35,17 +41,24 @@ class PassesShortened(EpochShortened):
     def install(self, patches: Patches) -> None:
         """The same, and an end that removes what was made."""
         super().install(patches)
+        patches.handles([optim.register_optimizer_step_post_hook(self._has_stepped)])
         process = os.getpid()
         atexit.register(lambda: self.remove_made() if os.getpid() == process else None)
 
+    def _has_stepped(self, *_: Any) -> None:
+        self._steps += 1
+
     def _again(self, iterator: Any) -> bool:
-        return self.ended and torch.is_grad_enabled() and self._given.get(iterator, 0) >= _EACH
+        return self.ended and torch.is_grad_enabled() and iterator in self._over
 
     def _later(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
         if not torch.is_grad_enabled():
             return following(iterator)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
-        return self.shorter.next_of(iterator, following) if given == _EACH else following(iterator)
+        if self._stepped.setdefault(iterator, self._steps) == self._steps and given < _MOST:
+            return following(iterator)
+        self._over.add(iterator)
+        return self.shorter.next_of(iterator, following)
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         super()._asked(event, args)

@@ -32,7 +32,6 @@ _RULES = frozenset(
         "log-of-zero",
         "loss-domain-mismatch",
         "lr-jump-on-resume",
-        "no-optimizer-step",
         "nonfinite-input",
         "nonfinite-tensor",
         "nonfinite-update",
@@ -50,12 +49,11 @@ _RULES = frozenset(
         "uninitialised-parameter",
         "unintended-trainable",
         "unregistered-parameters",
-        "zero-grad-before-step",
-        "zero-grad-missing",
         "zero-lr",
     }
 )
-"""Rules that judge what the code does. Others judge how a loss or the data go on over whole passes, and here none is whole."""
+"""Rules that judge what the code does. Others judge how a loss, an accumulation or the data go on over whole passes, and here
+none is whole."""
 
 
 def goes_over_a_loader(trace: Trace) -> bool:

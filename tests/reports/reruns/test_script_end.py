@@ -86,7 +86,16 @@ def test_what_comes_hundreds_of_steps_later_is_seen_in_seconds(tmp_path, fault, 
     assert not (tmp_path / "result.txt").exists()
 
 
-def test_every_later_pass_has_two_batches_the_last_one_small_and_evaluations_are_whole():
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        (1, [[4, 4, 4, 1], [4, 1], [4, 1]]),
+        (2, [[4, 4, 4, 1], [4, 4, 1], [4, 4, 1]]),
+        (9, [[4, 4, 4, 1], *[[4] * 5 + [1]] * 2]),
+    ],
+)
+def test_every_later_pass_ends_behind_its_first_step_with_a_small_batch_and_evaluations_are_whole(every, expected):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
     step, passes = 0, []
     with intervened("passes-shortened", step=3, now=lambda: step):
         for _ in range(3):
@@ -94,9 +103,11 @@ def test_every_later_pass_has_two_batches_the_last_one_small_and_evaluations_are
             for (batch,) in DataLoader(TensorDataset(torch.arange(21.0)), batch_size=4):
                 passes[-1].append(len(batch))
                 step += 1
+                if len(passes[-1]) % every == 0:
+                    optimizer.step()
             with torch.no_grad():
                 assert [len(b) for (b,) in DataLoader(TensorDataset(torch.arange(9.0)), batch_size=4)] == [4, 4, 1]
-    assert passes == [[4, 4, 4, 1], [4, 1], [4, 1]]
+    assert passes == expected
 
 
 def test_what_was_made_is_removed_and_what_was_there_stays(tmp_path):
