@@ -174,7 +174,7 @@ class SourceSlipsWatch(Watch):
             if slip.function in ran and _may_run(classes, slip.function, slip.line) and self._new(file, slip.line):
                 self._tell(
                     "derivative-repeated",
-                    f"{slip.target} is {slip.earlier} again",
+                    f"{slip.target} and {slip.earlier} are the same derivative of {slip.output}",
                     None,
                     {
                         "text": slip.text,
