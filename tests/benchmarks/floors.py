@@ -10,7 +10,6 @@ hooks      a pre-hook and a hook for every module's forward, a hook for the grad
 moments    the same hooks, each taking moments of its tensor with the C pass of the recorder: what any such recorder must do.
 torch-dot  the same hooks, each taking torch.dot of its tensor with itself: it tells much less.
 recorded   firstfault, everything at every step.
-unwatched  firstfault under its default budget, in a stretch of steps that go unwatched; only where it is asked for.
 
 Each round trains every variant in a process of its own, on one thread. Printed is the processor time of the thread that trains:
 the median over the steps of a process without its first five, and of that the median over rounds. ``--instructions`` has valgrind
@@ -65,8 +64,6 @@ MODELS: dict[str, Callable[[], Step]] = {
     "gpt": gpt_step,
 }
 _WARM = 5
-_MOST = 20_000
-"""Steps in which a stretch of unwatched ones must come."""
 VARIANTS = ("plain", "hooks", "moments", "torch-dot", "recorded")
 
 
@@ -114,29 +111,11 @@ def train(model: str, variant: str, steps: int, *, counted: bool) -> None:
         with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", model=step.model, budget="off"):
             print(measure(step, steps))
         return
-    if variant == "unwatched":
-        with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", model=step.model) as recorder:
-            _until_unwatched(step, recorder)
-            print(measure(step, steps))
-        return
     if variant != "plain":
         moments = native.library
         assert variant != "moments" or moments is not None, "the C library was not built"
         hook_everything(step, {"hooks": _nothing, "torch-dot": _dot}.get(variant) or partial(_moments, moments))
     print(measure(step, steps))
-
-
-def _until_unwatched(step: Step, recorder: Recorder) -> None:
-    """Train until a few steps in a row went unwatched."""
-    attachment = recorder._attachment
-    assert attachment is not None
-    in_a_row = 0
-    for _ in range(_MOST):
-        step()
-        in_a_row = in_a_row + 1 if attachment.session.position.unwatched else 0
-        if in_a_row == _WARM:
-            return
-    sys.exit(f"no stretch of unwatched steps within {_MOST} steps")
 
 
 def _timed(step: Step, steps: int) -> float:
