@@ -64,7 +64,8 @@ class PassesShortened(EpochShortened):
         super()._asked(event, args)
         if not self.ended:
             return
-        if event == "os.mkdir" or (event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT):
+        opened = event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT
+        if opened or (event == "os.mkdir" and args[2] < 0):  # else the path is relative to a folder that is open
             self._makes(args[0])
         elif event == "os.rename" and os.path.abspath(args[0]) in self._made:  # noqa: PTH100
             self._makes(args[1])

@@ -15,10 +15,11 @@ from .source_nodes import dotted, inside, scopes, shown_in
 
 _KEPT = re.compile(r"\.(named_)?parameters\(\)")
 _AGAIN = re.compile(r"autograd[\w. ]*\bgrad\b")
-_NO_COPY = frozenset({"data", "detach", "view", "flatten"})
-"""What gives the same values in the same memory, mostly."""
-_SECOND = re.compile(r"(.)\1$|2")
-"""Ends of names of second derivatives: u_xx, d2u."""
+_NO_COPY = frozenset({"detach", "view", "flatten"})
+"""Methods that give the same values in the same memory, mostly."""
+_SECOND = re.compile(r"([rstxyz])\1$|2")
+"""Names of second derivatives, by a coordinate twice or a number: u_xx, d2u."""
+_NUMBERED = re.compile(r"\d")
 
 _LISTS = frozenset({"list", "tuple", "dict"})
 _Loop = ast.For | ast.comprehension
@@ -189,7 +190,7 @@ def repeated_derivatives(tree: ast.Module, source: str) -> Iterator[RepeatedDeri
             earlier, name = taken.get(key, (None, ""))
             if earlier is None or _changed(nodes, output, earlier.lineno, node.lineno):
                 taken[key] = node, target
-            elif target != name and _SECOND.search(target) and not _SECOND.search(name):
+            elif _SECOND.search(target) and not (_SECOND.search(name) or _NUMBERED.search(name)):
                 text = shown_in(node, lines)
                 yield RepeatedDerivative(node.lineno, function, text, target, name, output)
 

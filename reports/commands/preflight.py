@@ -60,7 +60,7 @@ def preflight_command(
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs four times.
+    """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs several times.
 
     Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. The second start
     rehearses the end of an epoch, and the last one the rest of the script; they do not change files that were there before.

@@ -97,6 +97,7 @@ def residual(model, x, t):
         ("u_xx", "u_x", "pass", False),
         ("u_xx", "u", "u = model(x, t + 1)", False),
         ("again", "u", "pass", False),
+        ("grad_full", "u", "pass", False),
     ],
 )
 def test_a_second_derivative_that_is_the_first_again_is_found(
@@ -105,6 +106,16 @@ def test_a_second_derivative_that_is_the_first_again_is_found(
     text = EQUATION.replace("{second}", second).replace("{what}", what).replace("{between}", between)
     slips = slips_of(ast.parse(text), text).derivatives
     assert [(s.function, s.target, s.earlier, s.output) for s in slips] == [("residual", second, "u_x", "u")] * found
+
+
+def test_gradients_that_are_numbered_are_no_second_derivatives() -> None:
+    text = (
+        EQUATION.replace("u_x = ", "g1 = ")
+        .replace("{second}", "g2")
+        .replace("{what}", "u")
+        .replace("{between}", "pass")
+    )
+    assert slips_of(ast.parse(text), text).derivatives == ()
 
 
 SCRIPT = """

@@ -7,7 +7,7 @@ signal = "grad_norm"
 message = "At step {step} {what_} ({calls}: f forward, b backward, z zero_grad, s step). The optimizer saw {saw_}."
 fix = "{fix_}"
 seeks = [
-    "steps: microbatches >= 0 AND (NOT coalesce(stepped, false) OR regexp_matches(calls, 'b[^bs]*z[^bs]*s') OR calls LIKE '%b%b%' OR regexp_matches(calls, '^[^b]*f[^b]*z[^b]*s$'))",
+    "steps: NOT coalesce(stepped, false) OR regexp_matches(calls, 'b[^bs]*z[^bs]*s') OR calls LIKE '%b%b%' OR regexp_matches(calls, '^[^b]*f[^b]*z[^b]*s$')",
 ]
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "nothing-learnt", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [say.what_]
