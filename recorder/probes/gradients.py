@@ -60,8 +60,15 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
         if not setting.from_loader and not base.targets:
             # a policy's loss is made for its gradient: advantages are cut off by intention
             return untried(name, "loss-without-target")
+        looked = yield Trial(follow_detached=True)
+        if looked.detached and all(_reached(base.gradients[place]) for place in looked.detached):
+            return untried(name, "detached-on-purpose", place=looked.detached_at)
         return result(name, "doubtful", "gradient-wrong", **worst)
     return result(name, "passed", "gradient-right", **worst)
+
+
+def _reached(gradient: Tensor | None) -> bool:
+    return gradient is not None and bool(gradient.count_nonzero())
 
 
 def _apart(

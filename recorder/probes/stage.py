@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .detached_inside import DetachedInside, leaves_behind
 from .random_states import random_states, set_random_states
 from .trial import Seen, Trial
-
-_MOST_NODES = 100_000
 
 
 class Start:
@@ -91,6 +90,7 @@ class Stage:
         self._modes: list[tuple[nn.Module, bool]] = []
         self._began = 0.0
         self._autocast: Any = None
+        self._detached: DetachedInside | None = None
         self._handles = [
             first.register_forward_pre_hook(self._before, with_kwargs=True),
             last.register_forward_hook(self._after),
@@ -116,6 +116,9 @@ class Stage:
             with torch.no_grad():
                 for parameter, by in zip(self.parameters, trial.nudge, strict=True):
                     parameter.add_(by)
+        if trial.follow_detached:
+            self._detached = DetachedInside(self.parameters)
+            self._detached.__enter__()
         self._began = time.perf_counter()
 
     def end(self) -> Seen:
@@ -227,25 +230,18 @@ class Stage:
         if self._autocast is not None:
             self._autocast.__exit__(None, None, None)
             self._autocast = None
+        if self._detached is not None:
+            self._detached.__exit__(None, None, None)
+            behind = self._detached.behind
+            self.seen.detached = {i for i, p in enumerate(self.parameters) if id(p) in behind}
+            self.seen.detached_at = self._detached.place
+            self._detached = None
 
 
 def _leaves_behind(output: Any) -> set[int] | None:
     """Leaves that the graph of an output ends in; None where none of more than one element has a graph, or it is very large."""
-    todo: list[Any] = [t.grad_fn for t in tensors_of(output) if t.grad_fn is not None and t.numel() > 1]
-    if not todo:
-        return None
-    seen, leaves = set(todo), set[int]()
-    while todo:
-        node = todo.pop()
-        if (leaf := getattr(node, "variable", None)) is not None:
-            leaves.add(id(leaf))
-        for behind, _ in node.next_functions:
-            if behind is not None and behind not in seen:
-                seen.add(behind)
-                todo.append(behind)
-        if len(seen) > _MOST_NODES:
-            return None
-    return leaves
+    nodes: list[Any] = [t.grad_fn for t in tensors_of(output) if t.grad_fn is not None and t.numel() > 1]
+    return leaves_behind(nodes) if nodes else None
 
 
 def _as_before(tensor: Tensor, kept: list[Tensor], place: int) -> Tensor:

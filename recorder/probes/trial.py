@@ -42,6 +42,8 @@ class Trial:
     """Begin with that: what a model sets up from its first batch is there."""
     look_at_terms: bool = False
     """Look, in the function that calls backward, for terms of the loss that have no graph."""
+    follow_detached: bool = False
+    """Follow what is taken out of the graph and comes back into it."""
     trace_inputs: bool = False
     """Let the inputs of floats ask for a gradient, so that ``Seen.reached`` tells whether the outputs come from them by graph."""
 
@@ -64,6 +66,10 @@ class Seen:
     """What torch's own loss functions were given as target."""
     flat_terms: list[Any] = field(default_factory=list[Any])
     """Terms of the loss that have no graph; see flat_terms.py."""
+    detached: set[int] = field(default_factory=set[int])
+    """Places of the parameters behind values that were taken out of the graph and came back."""
+    detached_at: str = ""
+    """Where the first of them was taken out."""
     edited_inputs: int = 0
     edited_targets: int = 0
     other_batches: int = 0

@@ -257,6 +257,9 @@ SENTENCES: dict[str, _Words] = {
         "{function} passes its input on and multiplies the gradient by {factor}; gradcheck says nothing.", **v
     ),
     "gradients-of-its-own": lambda _: say("not tried: a function of the script has a gradient of its own, on purpose"),
+    "detached-on-purpose": lambda v: say(
+        "not tried: {place} takes a value out of the graph, and all weights behind it are trained in another way", **v
+    ),
     "straight-through": lambda v: say(
         "{function} is a step function with a gradient of its own; gradcheck says nothing.", **v
     ),

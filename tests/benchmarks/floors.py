@@ -10,6 +10,8 @@ hooks      a pre-hook and a hook for every module's forward, a hook for the grad
 moments    the same hooks, each taking moments of its tensor with the C pass of the recorder: what any such recorder must do.
 torch-dot  the same hooks, each taking torch.dot of its tensor with itself: it tells much less.
 recorded   firstfault, everything at every step.
+watched    firstfault, every step watched, none of the costly kinds measured. ``watched+gradients`` measures one of them, so that
+           the difference is what it takes (activations, activation_gradients, gradients, parameters, updates, optimizer_state).
 
 Each round trains every variant in a process of its own, on one thread. Printed is the processor time of the thread that trains:
 the median over the steps of a process without its first five, and of that the median over rounds. ``--instructions`` has valgrind
@@ -32,7 +34,7 @@ from time import thread_time_ns
 from typing import Any
 
 import torch
-from firstfault.recorder import Recorder
+from firstfault.recorder import Recorder, attach
 from firstfault.recorder.tensors import native
 from models import Step, cnn_step, gpt_step
 from torch import Tensor, nn
@@ -64,6 +66,7 @@ MODELS: dict[str, Callable[[], Step]] = {
     "gpt": gpt_step,
 }
 _WARM = 5
+_NEVER = 1 << 40
 VARIANTS = ("plain", "hooks", "moments", "torch-dot", "recorded")
 
 
@@ -107,8 +110,13 @@ def train(model: str, variant: str, steps: int, *, counted: bool) -> None:
     torch.set_num_threads(1)
     step = MODELS[model]()
     measure = _counted if counted else _timed
-    if variant == "recorded":
+    if variant.startswith(("recorded", "watched")):
         with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", model=step.model, budget="off"):
+            if variant != "recorded":
+                recording = attach.current()
+                assert recording is not None
+                intervals = recording.session.budget.intervals
+                intervals.update((kind, 1 if variant == f"watched+{kind}" else _NEVER) for kind in intervals)
             print(measure(step, steps))
         return
     if variant != "plain":

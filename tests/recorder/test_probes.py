@@ -268,7 +268,37 @@ def test_a_detached_branch_shows_as_a_wrong_gradient_and_its_twin_does_not():
     assert probes.gradients_right(bench(Scaled(detach=True))).code == "gradient-wrong"
 
 
-@pytest.mark.parametrize(("each_time", "code"), [(False, "gradient-right"), (True, "gradient-wrong")])
+@pytest.mark.parametrize("way", ["detach", "data", "no_grad"])
+@pytest.mark.parametrize(
+    ("trained", "code"), [(True, "detached-on-purpose"), (False, "gradient-wrong")], ids=["trained", "untrained"]
+)
+def test_a_stop_gradient_is_meant_where_the_weights_behind_it_are_trained_in_another_way(way, trained, code):
+    class Durations(nn.Module):
+        """A predictor looks at the encoder's states and does not move them, as in speech synthesis."""
+
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.head, self.predictor = nn.Linear(6, 16), nn.Linear(16, 3), nn.Linear(16, 3)
+
+        def forward(self, x):
+            if way == "no_grad":
+                with torch.no_grad():
+                    states = self.encoder(x).tanh() * 2
+            else:
+                states = self.encoder(x).tanh() * 2
+                states = states.detach() if way == "detach" else states.data
+            kept = self.head(self.encoder(x)) if trained else 0
+            return kept + 3 * self.predictor(states)
+
+    torch.manual_seed(0)
+    found = probes.gradients_right(bench(Durations()))
+    assert found.code == code
+    assert found.outcome == ("untried" if trained else "doubtful")
+    if trained:
+        assert "test_probes.py" in found.values["place"]
+
+
+@pytest.mark.parametrize(("each_time", "code"), [(False, "gradient-right"), (True, "detached-on-purpose")])
 def test_what_is_set_up_from_the_first_batch_does_not_follow_the_weights_later(each_time, code):
     class Prototypes(nn.Module):
         def __init__(self):
