@@ -73,7 +73,7 @@ def run(
         typer.Option(
             metavar="SHARE",
             help="Share of the step time that recording may take in the long run, such as 3% or 0.03. `off` measures everything"
-            " at every step. The default is 3%.",
+            " at every step. The default is 2%.",
         ),
     ] = None,
     every: Annotated[

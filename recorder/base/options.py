@@ -13,7 +13,7 @@ from ...schemas.files.layout import RUN_JSON
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Options of one run; the defaults are what `firstfault run` does without any."""
 
-    budget: float | None = 0.03
+    budget: float | None = 0.02
     """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
     None: no limit."""
     grace_s: float = 1.5

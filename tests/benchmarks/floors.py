@@ -13,6 +13,8 @@ recorded   firstfault, everything at every step.
 watched    firstfault, every step watched, none of the costly kinds measured. ``watched+gradients`` measures one of them, so that
            the difference is what it takes (activations, activation_gradients, gradients, parameters, updates, optimizer_state).
 
+unwatched  firstfault under ``--budget 2%``, once steps go unwatched: of those steps alone.
+
 Each round trains every variant in a process of its own, on one thread. Printed is the processor time of the thread that trains:
 the median over the steps of a process without its first five, and of that the median over rounds. ``--instructions`` has valgrind
 count instead, so that a busy machine does not matter: of the steps alone, without imports and the first five. A step takes
@@ -119,6 +121,13 @@ def train(model: str, variant: str, steps: int, *, counted: bool) -> None:
                 intervals.update((kind, 1 if variant == f"watched+{kind}" else _NEVER) for kind in intervals)
             print(measure(step, steps))
         return
+    if variant == "unwatched":
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Recorder(Path(folder) / "run", model=step.model, budget="2%", grace="1ms"),
+        ):
+            print(measure(step, steps, _goes_unwatched))
+        return
     if variant != "plain":
         moments = native.library
         assert variant != "moments" or moments is not None, "the C library was not built"
@@ -126,13 +135,28 @@ def train(model: str, variant: str, steps: int, *, counted: bool) -> None:
     print(measure(step, steps))
 
 
-def _timed(step: Step, steps: int) -> float:
+def _always() -> bool:
+    return True
+
+
+def _goes_unwatched() -> bool:
+    """Whether the next step goes unwatched, and does not end a stretch of such steps."""
+    recording = attach.current()
+    assert recording is not None
+    return recording.session.position.unwatched and recording.unwatched._left > 1
+
+
+def _timed(step: Step, steps: int, counts: Callable[[], bool] = _always) -> float:
     taken: list[int] = []
-    for _ in range(steps):
+    for _ in range(_WARM):
+        step()
+    while len(taken) < steps:
+        counted = counts()
         began = thread_time_ns()
         step()
-        taken.append(thread_time_ns() - began)
-    return median(taken[_WARM:] or taken)
+        if counted:
+            taken.append(thread_time_ns() - began)
+    return median(taken)
 
 
 _REQUESTS = """
@@ -142,7 +166,7 @@ void end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
 """
 
 
-def _counted(step: Step, steps: int) -> int:
+def _counted(step: Step, steps: int, counts: Callable[[], bool] = _always) -> int:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "requests.so"
         command = ["cc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", str(library)]
@@ -150,10 +174,14 @@ def _counted(step: Step, steps: int) -> int:
         requests = ctypes.CDLL(str(library))
     for _ in range(_WARM):
         step()
-    requests.begin()
-    for _ in range(steps):
+    left = steps
+    while left:
+        if counted := counts():
+            requests.begin()
         step()
-    requests.end()
+        if counted:
+            requests.end()
+            left -= 1
     return steps
 
 
