@@ -84,7 +84,7 @@ class EpochShortened(Intervention):
                 if not trains:
                     return self._later(iterator, original)
                 fed[iterator] = not ends and self.shorter.can_shorten(iterator)
-                return self.shorter.next_of(iterator, original) if ends else original(iterator)
+                return self.shorter.next_of(iterator, original) if ends else self._fed(iterator, original)
 
             return following
 
@@ -151,6 +151,10 @@ class EpochShortened(Intervention):
         if self.aside.saved:
             self.aside.keep_no_more()
         return True
+
+    def _fed(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
+        """The next batch of the training's first pass."""
+        return following(iterator)
 
     def _later(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
         """The next batch of a pass that came after the first end, or of an evaluation."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ..session.patches import Patches
+from .batch_learnt import BatchLearnt
 from .checkpoints_aside import CheckpointsBack
 from .data_interventions import (
     BatchReplaced,
@@ -88,6 +89,7 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "deterministic": (Deterministic, {}),
     "epoch-shortened": (EpochShortened, {}),
     "passes-shortened": (PassesShortened, {}),
+    "batch-learnt": (BatchLearnt, {}),
     "rehearsed-checkpoints": (CheckpointsBack, {}),
     "one-rank": (OneRank, {}),
     "sums-made-anew": (SumsMadeAnew, {}),

@@ -17,7 +17,7 @@ PART = "eval-losses"
 """Slug of what host_reads.py does for evaluations."""
 
 _A_LOSS = re.compile(
-    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
+    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|(^|_|\b)l\b|perplexity|elbo", re.IGNORECASE
 )
 _A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\.")
