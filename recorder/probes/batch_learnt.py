@@ -5,21 +5,31 @@ Evaluations get it too, as their only batch. So the evaluation's loss is seen be
 the script's own code. Nothing stays of it, as of every rehearsal.
 """
 
-import json
+import functools
+import linecache
+import re
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...schemas.files.evaluations_told import EvaluationsTold, write_told
+from ..script.frames import script_place
+from ..script.statements import assigned
+from ..session.patches import Patches
+from ..watches.eval_losses import A_LOSS, A_SCORE
 from .last_batch import LastBatch
 from .script_end import PassesShortened
 from .stage import replaced, tensors_of
 
-TOLD = "evaluations.json"
-"""File in which stands how many evaluations were given the batch, and how many could not be."""
+_READS = ("item", "__float__", "__int__")
+_VARIABLE = re.compile(r"\w+")
+_MOST_PLACES = 16
 
 
 class _AsItIs(LastBatch):
@@ -41,12 +51,54 @@ class BatchLearnt(PassesShortened):
         self._learning: weakref.ref[Any] | None = None
         """The pass that has the batch again and again."""
         self._evaluated: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._told = {"given": 0, "unlike": 0}
+        self._told = EvaluationsTold()
+        self._in_it = False
+        """Whether an evaluation has been given the batch, and no training step has begun since."""
+        self._places: dict[tuple[Any, int], list[tuple[int, float]] | None] = {}
+
+    def install(self, patches: Patches) -> None:
+        """The same, and what reads numbers."""
+        super().install(patches)
+        for name in _READS:
+            patches.wrap(torch.Tensor, name, self._reader)
+
+    def _reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def read(tensor: Any) -> Any:
+            number = original(tensor)
+            if self._in_it and not tensor.requires_grad and type(number) in {int, float}:
+                self._note(sys._getframe(1), float(number))
+            return number
+
+        return read
+
+    def _note(self, frame: FrameType, number: float) -> None:
+        key = (frame.f_code, frame.f_lasti)
+        if key not in self._places and len(self._places) < _MOST_PLACES:
+            self._places[key] = self._numbers_of(frame)
+        if (numbers := self._places.get(key)) is not None:
+            numbers.append((self.now(), number))
+
+    def _numbers_of(self, frame: FrameType) -> list[tuple[int, float]] | None:
+        """Where the numbers go that are read here; None for what is neither a loss nor a score."""
+        place = script_place(frame)
+        if place is None or place.code is not frame.f_code:
+            return None
+        where, text = place.words()
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        variable = _VARIABLE.match(text or "")
+        made = assigned(file).get((place.code.co_name, variable[0])) if variable else None
+        for words in (text, made, linecache.getline(file, line)):
+            loss, score = A_LOSS.search(words or ""), A_SCORE.search(words or "")
+            if bool(loss) != bool(score):
+                return (self._told.losses if loss else self._told.scores).setdefault(where, [])
+        return None
 
     def _fed(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
         batch = following(iterator)
         if self._batch is None:
             self._batch = _copied(batch)
+            self._told.samples = next((len(t) for t in tensors_of(batch) if t.dim()), 0)
         return batch
 
     def _later(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
@@ -56,6 +108,8 @@ class BatchLearnt(PassesShortened):
             return self._evaluates(iterator, following)
         if iterator._dataset is not self._data:
             return following(iterator)
+        self._tell()
+        self._in_it = False
         if self._learning is None:
             self._learning = weakref.ref(iterator)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
@@ -67,13 +121,22 @@ class BatchLearnt(PassesShortened):
         if iterator in self._evaluated:
             raise StopIteration
         batch = following(iterator)
-        like = _alike(batch, self._batch)
-        self._told["given" if like else "unlike"] += 1
-        Path(self.values["own"], TOLD).write_text(json.dumps(self._told))
-        if not like:
+        if not _alike(batch, self._batch):
+            self._told.unlike += 1
             return batch
+        self._told.given += 1
+        self._in_it = True
         self._evaluated.add(iterator)
         return _copied(self._batch)
+
+    def remove_made(self) -> None:
+        """The same, and tell what is not told yet."""
+        self._tell()
+        super().remove_made()
+
+    def _tell(self) -> None:
+        if self._in_it:
+            write_told(Path(self.values["own"]), self._told)
 
 
 def _copied(batch: Any) -> Any:

@@ -16,10 +16,12 @@ from ..session.signals import Signals
 PART = "eval-losses"
 """Slug of what host_reads.py does for evaluations."""
 
-_A_LOSS = re.compile(
-    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|(^|_|\b)l\b|perplexity|elbo", re.IGNORECASE
+A_LOSS = re.compile(
+    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
 )
-_A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
+"""Words for a loss."""
+A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
+"""Words for a number that is to grow."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\.")
 _MOST_PLACES = 16
 
@@ -69,9 +71,9 @@ class EvalLosses:
             return None
         where, text = place.words()
         variable = _VARIABLE.match(text or "")
-        if variable and not _A_LOSS.search(text or ""):
+        if variable and not A_LOSS.search(text or ""):
             text = assigned(place.code.co_filename).get((place.code.co_name, variable[1]))
-        if text is None or not _A_LOSS.search(text) or _A_SCORE.search(text):
+        if text is None or not A_LOSS.search(text) or A_SCORE.search(text):
             return None
         return _Loss(f"evaluation loss ({where})")
 

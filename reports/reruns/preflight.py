@@ -13,7 +13,7 @@ from ...schemas.files.rehearsed import not_saved_otherwise, read_asked
 from ..text.language import say
 from ..text.wording import plural
 from .preflight_epoch import epoch_end
-from .preflight_evaluation import FEWEST_TIMES, MOST_SECONDS, TIMES, evaluation, has_an_evaluation
+from .preflight_evaluation import FEWEST_TIMES, MOST_SECONDS, TIMES, evaluates, evaluation
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
 from .preflight_frozen import frozen_as_drawn
 from .preflight_goes_on import Saved, looked_for, saved_at, went_on
@@ -245,10 +245,10 @@ def preflight(
             Check(*c)
             for c in (_goes_on(script, folder, saved, trained - 1, clock) if second is not None else _not_resumed())
         ]
-    if second is not None and any(c.name == "can-learn" and c.outcome == "passed" for c in checks):
-        checks += [Check(*c) for c in _evaluation(script, folder, clock, told)]
-    if second is not None and clock.reserved:
-        checks += [Check(*c) for c in _script_end(script, folder, compared, verdict, clock, told)]
+    if second is not None:
+        learns = any(c.name == "can-learn" and c.outcome == "passed" for c in checks)
+        facts = _evaluation(script, folder, clock, told) if learns else []
+        checks += [Check(*c) for c in (*facts, *_script_end(script, folder, compared, verdict, clock, told))]
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
@@ -319,7 +319,7 @@ def _goes_on(script: Script, folder: Path, saved: Saved, last: int, clock: "_Clo
 def _evaluation(script: Script, folder: Path, clock: "_Clock", told: Callable[[str], None]) -> list[Fact]:
     """The script's own evaluation of a batch that was learnt by heart, where it has one and there is time for it."""
     with Trace(folder / "second-start") as trace:
-        seconds = clock.fits(FEWEST_TIMES) if has_an_evaluation(trace) else 0.0
+        seconds = clock.fits(FEWEST_TIMES) if evaluates(trace) else 0.0
     if not seconds:
         return []
     told(say("The first batch learnt by heart, and evaluated …"))
@@ -330,7 +330,9 @@ def _evaluation(script: Script, folder: Path, clock: "_Clock", told: Callable[[s
 def _script_end(
     script: Script, folder: Path, since: int, verdict: Verdict, clock: "_Clock", told: Callable[[str], None]
 ) -> list[Fact]:
-    """The rest of the script, where there is time for it."""
+    """The rest of the script, where there is one and time for it."""
+    if not clock.reserved:
+        return []
     clock.reserved = 0.0
     seconds = min(clock.fits(since), SECONDS)
     if seconds < _LEAST_OF_END:

@@ -1,11 +1,13 @@
 """Whether the script's own evaluation sees what its training learns, which a preflight tries in a start of its own: the first
 batch is learnt by heart, and the evaluation is given that batch before and after."""
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import NamedTuple
 
 from ...analyzer import Trace
+from ...schemas.files.evaluations_told import EvaluationsTold, read_told
 from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import ProbePlan
 from ..text.language import say
@@ -22,92 +24,105 @@ MOST_SECONDS = 10.0
 """Seconds for them."""
 
 _LEARNT = 0.6
-"""Share of its first loss below which enough of a batch is learnt to tell whether the evaluation follows. Convention: of this
-project; an absolute error falls slowly."""
+"""Share of its first loss below which enough of a batch is learnt to tell whether the evaluation's loss follows. Convention: of
+this project; an absolute error falls slowly."""
+
+_BY_HEART = 0.3
+"""The same for a score, which a loss that still falls may leave alone."""
 
 _FOLLOWS = 0.5
 """Share of the training's relative fall that the evaluation's loss shows at least on the same batch: a root or an absolute error
 falls less than a square, and dropout is gone."""
 
+_EARLY = 2
+"""Steps up to which nothing is learnt yet."""
+
 _NAME = "evaluation"
 
 
-def has_an_evaluation(trace: Trace) -> bool:
-    """Whether the script reads a loss in its evaluations, by the run that saw the end of an epoch."""
-    return bool(trace.sql(f"SELECT count(*) AS n FROM ({_READ})").item())
+class _Numbers(NamedTuple):
+    """What one line of the script reads in its evaluations, before and after."""
+
+    place: str
+    before: float
+    after: float
 
 
-_READ = "SELECT name, step, value FROM metrics WHERE name LIKE 'evaluation loss (%' AND isfinite(value)"
+def evaluates(trace: Trace) -> bool:
+    """Whether a run has seen the script evaluate."""
+    return bool(trace.sql("SELECT bool_or(eval_forwards > 0) AS e FROM steps").item())
 
 
 def evaluation(script: Script, folder: Path, times: int, seconds: float, patience: float) -> list[Fact]:
-    """Start the script with its first batch alone, ``times`` or for ``seconds``, and hold its evaluation's loss against the
-    training's."""
-    run = folder / "batch-learnt"
-    own = folder / "batch-learnt-plan"
+    """Start the script with its first batch alone, ``times`` or for ``seconds``, and hold its evaluation's numbers against the
+    training's loss."""
+    own, run = folder / "batch-learnt-plan", folder / "batch-learnt"
     values = {"own": str(folder), "times": times}
     plan = ProbePlan(folder=str(own), intervention="batch-learnt", step=0, values=values)
     finish(record(script, run, steps=times + 2, seconds=seconds, plan=plan, again=True), seconds, patience)
-    return judged(run, folder)
+    told = read_told(folder)
+    return judged(run, told) if told is not None else []
 
 
-def judged(run: Path, folder: Path) -> list[Fact]:
+def judged(run: Path, told: EvaluationsTold) -> list[Fact]:
     """What a run says whose training had one batch. Empty where it says nothing."""
-    try:
-        told: dict[str, int] = json.loads((folder / "evaluations.json").read_text())
-    except (OSError, ValueError):
-        return []
-    if not (run / RUN_JSON).exists() or not told.get("given") or told.get("unlike"):
+    if not told.given or told.unlike or not (run / RUN_JSON).exists():
         return []
     with Trace(run) as trace:
-        found = _compared(trace)
-    if found is None:
+        if _evaluates_another(trace):
+            return []
+        rows = trace.sql("SELECT loss FROM steps WHERE rank = 0 AND isfinite(loss) ORDER BY step").rows()
+    if len(rows) < FEWEST_TIMES or not 0 < rows[-1][0] <= _LEARNT * rows[0][0]:
         return []
-    trained, evaluated = found["trained"], found["evaluated"]
-    values = {**found, "first": trained[0], "last": trained[1], "before": evaluated[0], "after": evaluated[1]}
-    if _fall(*evaluated) < _FOLLOWS * _fall(*trained):
+    first, last = float(rows[0][0]), float(rows[-1][0])
+    learnt = {"first": first, "last": last, "steps": len(rows)}
+    losses = [n for n in _numbers(told.losses, len(rows)) if n.before > 0]
+    if losses:
+        worst = min(losses, key=lambda n: _fall(n.before, n.after))
+        values = {**learnt, **worst._asdict()}
+        if _fall(worst.before, worst.after) < _FOLLOWS * _fall(first, last):
+            words = say(
+                "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
+                " batch the loss that {place} reads in the evaluation went from {before} to {after}. Does the evaluation compare"
+                " the same things, in the same units, and prepare its input as the training does?",
+                **values,
+            )
+            return [("learning", _NAME, "doubtful", words)]
+    scores = _numbers(told.scores, len(rows)) if last <= _BY_HEART * first else []
+    full = {1.0, 100.0, float(told.samples)}
+    for found in scores:
+        if found.after <= found.before and found.after not in full:
+            words = say(
+                "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
+                " batch the score that {place} reads in the evaluation went from {before} to {after}. Does it count what it"
+                " should, and prepare its input as the training does?",
+                **learnt,
+                **found._asdict(),
+            )
+            return [("learning", _NAME, "doubtful", words)]
+    for found in (*losses, *scores):
         words = say(
-            "The training has learnt its first batch by heart (its loss fell from {first} to {last} in {steps} steps), but on the"
-            " same batch the loss that {place} reads in the script's evaluation went from {before} to {after}. Does the evaluation"
-            " compare the same things, in the same units, and prepare its input as the training does?",
-            **values,
+            "The evaluation follows the training: on the first batch, learnt by heart, {place} read {before} before and {after}"
+            " after.",
+            **found._asdict(),
         )
-        return [("learning", _NAME, "doubtful", words)]
-    words = say(
-        "On the first batch, learnt by heart, the evaluation's own loss fell from {before} to {after} ({place}), the training's"
-        " from {first} to {last}.",
-        **values,
-    )
-    return [("learning", _NAME, "passed", words)]
+        return [("learning", _NAME, "passed", words)]
+    return []
 
 
 def _fall(before: float, after: float) -> float:
     return (before - after) / before
 
 
-def _compared(trace: Trace) -> dict[str, Any] | None:
-    """Losses of the training and of its evaluation at first and at last; None where they cannot be held against each other."""
-    losses = [
-        float(loss)
-        for (loss,) in trace.sql("SELECT loss FROM steps WHERE rank = 0 AND loss IS NOT NULL ORDER BY step").rows()
-    ]
-    if len(losses) < FEWEST_TIMES or not 0 < losses[-1] <= _LEARNT * losses[0] or _evaluates_another(trace):
-        return None
-    rows = trace.sql(
-        f"SELECT name, arg_min(value, step) AS before, arg_max(value, step) AS after, min(step) AS first, max(step) AS last"
-        f" FROM ({_READ}) GROUP BY name HAVING first < 4 AND last >= $least AND before > 0 ORDER BY before - after LIMIT 1",
-        {"least": len(losses) // 2},
-    ).rows(named=True)
-    if not rows:
-        return None
-    row = rows[0]
-    place = row["name"].removeprefix("evaluation loss (").removesuffix(")")
-    return {
-        "steps": len(losses),
-        "place": place,
-        "trained": (losses[0], losses[-1]),
-        "evaluated": (row["before"], row["after"]),
-    }
+def _numbers(read: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> list[_Numbers]:
+    found: list[_Numbers] = []
+    for place, numbers in read.items():
+        end = max(step for step, _ in numbers)
+        early = [number for step, number in numbers if step <= _EARLY]
+        late = [number for step, number in numbers if step == end]
+        if early and end >= steps // 2:
+            found.append(_Numbers(place, fmean(early), fmean(late)))
+    return found
 
 
 def _evaluates_another(trace: Trace) -> bool:
