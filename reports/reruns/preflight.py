@@ -1,6 +1,7 @@
 """`firstfault preflight`: a script's first steps recorded and judged, then probed; is it worth starting tonight?"""
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -214,18 +215,7 @@ def preflight(
             finish(probing, time_of_probes, clock.patience)
         if trained and (time_left := clock.left(starts=1 + later, steps=later * _STEPS_RESUMED)):
             keep = {"keep": str(folder / _REHEARSED), "looks": resumes, "hidden": values["hidden"]}
-            ending = ProbePlan(
-                folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep
-            )
-            second = record(
-                script,
-                again,
-                steps=compared + _STEPS_AFTER,
-                seconds=time_left,
-                plan=ending,
-                again=True,
-                until_saved=until_saved,
-            )
+            second = _second_start(script, folder, compared, keep, time_left, until_saved=until_saved)
             finish(second, time_left, clock.patience)
         not_begun = ProbeReport(ended="time" if trained else "no-training")
         report = read_report(Path(plan.folder)) or not_begun
@@ -250,8 +240,17 @@ def preflight(
         facts = _evaluation(script, folder, clock, told) if learns else []
         checks += [Check(*c) for c in (*facts, *_script_end(script, folder, compared, verdict, clock, told))]
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
-    name = " ".join(script.command[:2] if script.module else script.command[:1])
-    return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+    return Preflight(script.name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+def _second_start(
+    script: Script, folder: Path, compared: int, keep: dict[str, Any], seconds: float, *, until_saved: bool
+) -> subprocess.Popen[bytes]:
+    """The same start again, with the end of an epoch rehearsed after so many steps."""
+    plan = ProbePlan(folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared, values=keep)
+    steps = compared + _STEPS_AFTER
+    again = folder / "second-start"
+    return record(script, again, steps=steps, seconds=seconds, plan=plan, again=True, until_saved=until_saved)
 
 
 def _of_the_run(trace: Trace, script: Script, again: Path, report: ProbeReport, total_steps: int | None) -> list[Fact]:

@@ -35,6 +35,11 @@ class Script:
         """What python is given."""
         return [*(["-m"] if self.module else []), self.target, *self.args]
 
+    @property
+    def name(self) -> str:
+        """The same without its arguments."""
+        return " ".join(self.command[:2] if self.module else self.command[:1])
+
 
 def record(
     script: Script,
