@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ...schemas.files.evaluations_told import EvaluationsTold, write_told
-from ..script.frames import script_place
+from ..script.frames import outside, script_place
 from ..script.statements import assigned
 from ..session.patches import Patches
 from ..watches.eval_losses import A_LOSS, A_SCORE
@@ -30,6 +30,7 @@ from .stage import replaced, tensors_of
 _READS = ("item", "__float__", "__int__")
 _VARIABLE = re.compile(r"\w+")
 _MOST_PLACES = 16
+_SCORES = re.compile(A_SCORE.pattern + r"|hit|\beq\(|dice|\biou|\bf1|\bauc", re.IGNORECASE)
 
 
 class _AsItIs(LastBatch):
@@ -67,12 +68,14 @@ class BatchLearnt(PassesShortened):
         def read(tensor: Any) -> Any:
             number = original(tensor)
             if self._in_it and not tensor.requires_grad and type(number) in {int, float}:
-                self._note(sys._getframe(1), float(number))
+                self._note(outside(sys._getframe(1)), float(number))
             return number
 
         return read
 
-    def _note(self, frame: FrameType, number: float) -> None:
+    def _note(self, frame: FrameType | None, number: float) -> None:
+        if frame is None:
+            return
         key = (frame.f_code, frame.f_lasti)
         if key not in self._places and len(self._places) < _MOST_PLACES:
             self._places[key] = self._numbers_of(frame)
@@ -89,7 +92,7 @@ class BatchLearnt(PassesShortened):
         variable = _VARIABLE.match(text or "")
         made = assigned(file).get((place.code.co_name, variable[0])) if variable else None
         for words in (text, made, linecache.getline(file, line)):
-            loss, score = A_LOSS.search(words or ""), A_SCORE.search(words or "")
+            loss, score = A_LOSS.search(words or ""), _SCORES.search(words or "")
             if bool(loss) != bool(score):
                 return (self._told.losses if loss else self._told.scores).setdefault(where, [])
         return None
@@ -109,7 +112,6 @@ class BatchLearnt(PassesShortened):
         if iterator._dataset is not self._data:
             return following(iterator)
         self._tell()
-        self._in_it = False
         if self._learning is None:
             self._learning = weakref.ref(iterator)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
@@ -135,7 +137,8 @@ class BatchLearnt(PassesShortened):
         super().remove_made()
 
     def _tell(self) -> None:
-        if self._in_it:
+        self._in_it = False
+        if self._told.given or self._told.unlike:
             write_told(Path(self.values["own"]), self._told)
 
 
