@@ -34,13 +34,14 @@ _WORDS = (
     *(re.compile(rf"{key}[\"']\][ \t]*==") for key in sorted(_SET_BY_KEY)),
     re.compile(r"=\+[ \t]"),
     re.compile(r"\.state_dict\([^)\n]"),
+    re.compile(r"\.from_pretrained\("),
 )
 """Without anchors, and not in one: so each is found by its letters, many times as fast as the beginnings of lines."""
 
 _BEGINS = re.compile(
     rf"^[ \t]+[\w.\[\]\"']+(?:\.(?:{'|'.join(sorted(_COMPUTE))})\(|\.(?:{'|'.join(sorted(_CALLED))})[ \t]*(?:#[^\n]*)?$"
     rf"|(?:\.(?:{'|'.join(sorted(_SET))})|\[[\"'](?:{'|'.join(sorted(_SET_BY_KEY))})[\"']\])[ \t]*==|[ \t]*=\+[ \t]"
-    r"|\.state_dict\([^)\n])",
+    r"|\.state_dict\([^)\n]|\.from_pretrained\()",
     re.MULTILINE,
 )
 
@@ -55,7 +56,7 @@ class Discarded(NamedTuple):
     target: str
     """What stays as it is."""
     reason: str = "computed"
-    """computed, not_called, compared, signed, loads_nothing, rebound, unread or overwritten."""
+    """computed, not_called, compared, signed, loads_nothing, rebound, unread, overwritten, made_anew, misspelt or twin_read."""
     called: str = ""
     method: bool = False
     """Whether what is called is a method of the tensor, not a function of torch."""
@@ -82,6 +83,14 @@ def discarded(
                 target, text = shown_in(held, lines), shown_in(call, lines)
                 meant = f"{target}.load_state_dict({shown_in(state, lines)})"
                 return Discarded(node.lineno, function, text, target, "loads_nothing", "state_dict", meant=meant)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="from_pretrained")) as call) if "." in dotted(
+            held
+        ):
+            if dotted(held).startswith("self."):  # a class by itself may be called to fetch its files
+                target, text = dotted(held), shown_in(call, lines)
+                return Discarded(
+                    node.lineno, function, text, target, "made_anew", "from_pretrained", meant=f"{target} = {text}"
+                )
         case ast.Expr(value=ast.Attribute(value=held, attr=name) as named) if name in _CALLED and _is_place(held):
             text = shown_in(named, lines)
             return Discarded(node.lineno, function, text, shown_in(held, lines), "not_called", name, meant=f"{text}()")

@@ -19,12 +19,13 @@ from .same_twice import RepeatedDerivative, may_be_one, own_differences, repeate
 from .source_nodes import dotted, shown_in
 from .unread_arguments import may_leave_unread, unread
 from .unread_branches import UnreadBranch, may_hold_unread_branch, unread_branches
+from .unread_twins import may_hold_twins, unread_twins
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
 _READERS = (
     may_lose, may_keep, may_detach, may_leave_graph, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search,
-    may_hold_unread_branch, may_be_one,
+    may_hold_unread_branch, may_be_one, may_hold_twins,
 )  # fmt: skip
 """What finds a text worth a parse."""
 
@@ -94,7 +95,7 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 bound.setdefault(function, set()).add(dotted(node))
             case _:
                 pass
-    left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text)]
+    left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text), *unread_twins(tree, text)]
     left.sort(key=lambda slip: slip.line)
     kept = tuple(kept_aliases(tree, text))
     detached = (*detached_terms(tree, text), *graphless_terms(tree, text), *own_differences(tree, text))

@@ -33,6 +33,9 @@ _LEFT = {
     "loads_nothing": "gives the weights and loads none",
     "rebound": "only binds the variable of a loop anew",
     "overwritten": "is bound anew before anything reads it",
+    "made_anew": "makes a new module, which nobody takes",
+    "misspelt": "binds a name that nothing reads, and one that differs in a letter is read",
+    "twin_read": "binds a name that nothing reads, and its loop reads what another loop has left",
     "unread": "is read by nothing, and an argument enters nothing else",
 }
 """Why a statement does not do what it says, in words of the event."""

@@ -447,6 +447,53 @@ def test_what_a_module_gives_and_nothing_reads_before_it_is_bound_anew_is_told(b
     assert [(slip.reason, slip.target) for slip in found] == ([("overwritten", lost)] if lost else [])
 
 
+LOOPS = """for x in train:
+        outputs = net(x)
+        loss(outputs)
+    for x in valid:
+        val_outputs = net(x)
+        """
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ("output, hdden = self.gru(x, hidden)\n    return self.out(output), hidden", ("misspelt", "hdden", "hidden")),
+        ("predicton = net(x)\n    prediction = x\n    return prediction", ("misspelt", "predicton", "prediction")),
+        ("hdiden = net(hidden)\n    return hidden", ("misspelt", "hdiden", "hidden")),
+        ("logits = net(x)\n    logit = x\n    return logit", None),  # one of them may be the plural
+        ("scale1 = net(x)\n    scale2 = x\n    return scale2", None),
+        ("output, hdden = self.gru(x, hidden)\n    hidden = hdden\n    return hidden", None),
+        ("hdden = 3\n    return hidden", None),
+        ("inner_state = net(x)\n    iner_state = net(inner_state)\n    return iner_state", None),
+        (
+            f"{LOOPS}score(outputs)",
+            ("twin_read", "val_outputs", "outputs"),
+        ),
+        (
+            f"{LOOPS}val_outputs = outputs.argmax(1)\n        score(val_outputs)",
+            ("twin_read", "val_outputs", "outputs"),
+        ),
+        (
+            f"{LOOPS}score(val_outputs, outputs)",
+            None,
+        ),
+        (
+            "for x in train:\n        outputs = net(x)\n        aux_outputs = net(x)\n        loss(outputs)",
+            None,
+        ),
+        ("self.embedding.from_pretrained(x)\n    return x", ("made_anew", "self.embedding", "from_pretrained")),
+        ("Model.from_pretrained(x)\n    return x", None),
+        ("self.embedding = nn.Embedding.from_pretrained(x)\n    return x", None),
+    ],
+)
+def test_a_result_that_nothing_reads_beside_a_name_that_is_nearly_the_same_is_told(body, lost):
+    text = f"def train(self, net, x, hidden, train, valid):\n    {body}\n"
+    found = slips_of(ast.parse(text), text).discarded
+
+    assert [(slip.reason, slip.target, slip.called) for slip in found] == ([lost] if lost else [])
+
+
 PARTS = """
 class Net(nn.Module):
     def forward(self, x):
