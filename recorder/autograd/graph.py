@@ -52,6 +52,7 @@ _LAYS_OUT = (
     "TBackward",
     "SelectBackward",
     "SliceBackward",
+    "UnbindBackward",
     "CloneBackward",
     "ToCopyBackward",
 )

@@ -1,4 +1,5 @@
-"""Terms of a loss that are made of a gradient without a graph: `torch.autograd.grad(…)` was not told to create one.
+"""Terms of a loss that are made of values without a graph: of a gradient, where `torch.autograd.grad(…)` was not told to create a
+graph, or of what went through NumPy, as in `torch.from_numpy(out.data.numpy()[hard])`.
 
 Read in the source. PyTorch's documentation: with create_graph=False, its default, no graph of the derivative is constructed.
 """
@@ -12,10 +13,15 @@ from .detached_terms import DetachedTerm, is_live, lost_names, name_of, single_b
 from .source_nodes import dotted, inside, scopes, shown_in
 
 _ASKS = re.compile(r"\bgrad\(")
+_THROUGH_NUMPY = re.compile(
+    r"\b(?:from_numpy|[tT]ensor|FloatTensor)\([^\n]*\.(?:data|detach\(\))[\w.()]*\.(?:numpy|tolist)\("
+)
+_MAKES = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "Tensor", "FloatTensor"))
 _GRAD = frozenset({"torch.autograd.grad", "autograd.grad"})
 _LOSS = re.compile(r"loss|criter|mse|mae|l1|huber|bce|crossentropy", re.IGNORECASE)
 """Names of what computes a loss and has no weights of its own."""
 
+_ARRAYS = frozenset({"numpy", "tolist"})
 _OF_TORCH = frozenset({"torch", "F", "functional", "nn"})
 _PLAIN_OWNERS = frozenset({"args", "opt", "opts", "cfg", "config", "hparams", "params", "settings"})
 
@@ -28,7 +34,9 @@ _SEQUENCES = (ast.Tuple, ast.List)
 
 def may_leave_graph(text: str) -> bool:
     """Whether a text is worth a parse."""
-    return ".backward(" in text and "autograd" in text and _ASKS.search(text) is not None
+    if ".backward(" not in text:
+        return False
+    return ("autograd" in text and _ASKS.search(text) is not None) or _THROUGH_NUMPY.search(text) is not None
 
 
 def graphless_terms(tree: ast.Module, source: str) -> Iterator[DetachedTerm]:
@@ -49,9 +57,9 @@ def graphless_terms(tree: ast.Module, source: str) -> Iterator[DetachedTerm]:
             live = added.in_place or any(is_live(n, bound) for term in added.others for n in ast.walk(term))
             if live:
                 text, source_text = shown_in(added.sum, lines), shown_in(added.made, lines)
-                yield DetachedTerm(
-                    added.sum.lineno, function, text, added.term, added.made.lineno, source_text, "no_graph_created"
-                )
+                made = isinstance(added.made, ast.Call) and dotted(added.made.func) in _MAKES
+                reason = "cut" if made else "no_graph_created"
+                yield DetachedTerm(added.sum.lineno, function, text, added.term, added.made.lineno, source_text, reason)
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:
@@ -81,7 +89,7 @@ class _Reading:
     def __init__(self, known: frozenset[str], returned: dict[str, ast.expr]) -> None:
         self._known, self._returned = known, returned
         self._holds: dict[str, ast.expr | None] = {}
-        """Variable → the call that gave the gradient it is made of, _PLAIN, or None where it may have a graph."""
+        """Variable → the call that gave what it is made of without a graph, _PLAIN, or None where it may have a graph."""
         self._wants: set[str] = set()
         """Variables that were told to require a gradient."""
         self.sums: list[_Sum] = []
@@ -174,11 +182,22 @@ class _Reading:
             case _:
                 return None
 
+    def _through_numpy(self, value: ast.expr) -> bool:
+        """Whether it is an array made of a value of this scope that may have had a graph."""
+        nodes = list(ast.walk(value))
+        out = any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _ARRAYS for n in nodes
+        )
+        cut = any(isinstance(n, ast.Attribute) and n.attr in {"data", "detach"} for n in nodes)
+        return out and cut and any(isinstance(n, ast.Name) and self._holds.get(n.id, n) is None for n in nodes)
+
     def _of_call(self, call: ast.Call) -> ast.expr | None:
         given = [*call.args, *(k.value for k in call.keywords)]
         name = dotted(call.func)
         if name in self._known:
             return call if _creates_no_graph(call) else None
+        if name in _MAKES and call.args and self._through_numpy(call.args[0]):
+            return call
         if name in self._returned:
             return self._returned[name]
         owner, _, last = name.rpartition(".")
@@ -186,6 +205,8 @@ class _Reading:
             return _PLAIN
         if owner.partition(".")[0] in _OF_TORCH or _LOSS.search(last):
             return self._joined(given)
+        if isinstance(call.func, ast.Call) and _LOSS.search(dotted(call.func.func).rpartition(".")[2]):
+            return self._joined(given)  # a loss that is made and called in one line
         if isinstance(call.func, ast.Attribute) and (not owner or owner in self._holds):
             return self._joined([call.func.value, *given])
         return None

@@ -132,6 +132,17 @@ def test_a_softmax_before_the_loss_is_seen_through_chosen_rows_and_a_dropout():
     assert in_loss(scores.softmax(1) * torch.rand(40, 5)) is None
 
 
+def test_a_softmax_before_the_loss_is_seen_where_its_samples_are_gone_through_one_by_one():
+    scores, labels = torch.randn(4, 6, 5, requires_grad=True), torch.arange(6) % 5
+
+    def in_loss(given: torch.Tensor) -> list[str | None]:
+        loss = sum(nn.functional.cross_entropy(out, labels) for out in given) / 4
+        return [graph.activated_twice(node) for node, _ in graph.loss_nodes(loss)]
+
+    assert in_loss(scores.softmax(-1)) == ["softmax"] * 4
+    assert in_loss(scores) == [None] * 4
+
+
 def test_maps_that_meet_targets_with_one_more_dimension_are_set_against_the_whole_batch():
     maps, targets = torch.randn(5, 5, 5, requires_grad=True), torch.randn(5, 5, 5, 1)
     assert _in_code((targets - maps).square().mean()) == ("prediction", [5, 5, 5], [5, 5, 5, 5])

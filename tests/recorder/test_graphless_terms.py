@@ -105,3 +105,29 @@ for step in range(20):
     assert first.name == "loss-term-without-effect"
     assert "slope_loss has no graph: torch.autograd.grad(made.sum(), x, retain_graph=True)" in first.message
     assert "create_graph=True" in first.fix
+
+
+@pytest.mark.parametrize(
+    ("chosen", "loss", "found"),
+    [
+        ("torch.from_numpy(out.data.numpy()[hard])", "TripletMarginLoss(1.0)(chosen, chosen)", True),
+        ("torch.tensor(out.detach().cpu().numpy()[hard])", "criterion(chosen, chosen)", True),
+        ("torch.from_numpy(out.data.numpy()[hard])", "criterion(out, chosen)", False),  # a target
+        ("torch.from_numpy(table[hard])", "criterion(chosen, chosen)", False),
+        ("out[hard]", "criterion(chosen, chosen)", False),
+    ],
+)
+def test_a_term_of_what_went_through_numpy_has_no_graph(chosen, loss, found):
+    text = f"""
+def train(model, loader, optimizer, table):
+    for x, labels, hard in loader:
+        out = model(x)
+        chosen = {chosen}
+        triplet_loss = {loss}
+        class_loss = cross_entropy(model.classify(x), labels)
+        loss = class_loss + triplet_loss
+        loss.backward()
+        optimizer.step()
+"""
+    terms = slips_of(ast.parse(text), text).detached
+    assert [(t.term, t.reason, t.made) for t in terms] == ([("triplet_loss", "cut", chosen)] if found else [])

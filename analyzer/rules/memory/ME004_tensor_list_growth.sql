@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "tensors_alive"
 message = "From step {step} on {what_} stay alive, one more after the other: {value} at the end{held_}.{grows_}{holder_}"
-fix = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
+fix = "{remedy_}"
 seeks = [
     [
         "steps: output_graphs_alive >= $least OR outputs_alive >= $detached OR forward_graphs_alive >= $least",
@@ -30,6 +30,10 @@ in_bytes = ", {bytes:bytes}"
 each_step = " They take {bytes_per_step:bytes} more each step."
 [say.holder_]
 holds_them = " What holds them is {holder}."
+cycle = " torch has warned of it: backward(create_graph=True) makes a cycle of a leaf, its gradient and the graph of that gradient, and nothing lets go of it."
+[say.remedy_]
+find_the_list = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
+break_the_cycle = "Take the gradient with torch.autograd.grad(…, create_graph=True), which writes to no .grad. Or set the .grad of every leaf to None after its use, that of the inputs too."
 [params.least]
 value = 8
 unit = "tensors"
@@ -80,7 +84,7 @@ tables = ["steps"]
 columns = ["steps.outputs_alive"]
 steps = 10
 [doc]
-what = "Outputs of a model, or tensors of one shape that an operator has made, outlive their step. Each step adds more of them, to the end of the run."
+what = "Outputs of a model, or tensors of one shape that an operator has made, outlive their step. Each step adds more of them, to the end of the run. Tensors without graphs are advice, unless torch has warned of the cycle that backward(create_graph=True) makes."
 why = "Memory that is never released grows until the process dies. With its autograd graph each kept tensor holds the graph behind it too."
 not_this = "A list that is emptied at the end of an epoch. A bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
 source = "Weak references to storages and graph nodes. A census of living tensors of each shape. Looks at what has become longer, once memory or kept graphs grow."
@@ -255,8 +259,14 @@ WITH named AS (
     ) g ON g.rank = f.rank AND g.with_graph = (f.severity = 'error') AND f.owner IS NULL
     LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
-SELECT f.rank, f.step, f.severity, f.module, f.class_name, f.what_, f.shape, f.value, f.bytes,
+SELECT f.rank, f.step, if(c.rank IS NULL, f.severity, 'error') AS severity, f.module, f.class_name, f.what_, f.shape,
+    f.value, f.bytes,
     CASE WHEN f.bytes >= $worth_a_word THEN 'in_bytes' END AS held_,
     CASE WHEN f.bytes_per_step >= $worth_a_rate THEN 'each_step' END AS grows_, f.bytes_per_step,
-    CASE WHEN f.owner IS NOT NULL THEN 'holds_them' END AS holder_, f.owner AS holder
-FROM named f ORDER BY f.step, f.rank, f.severity, f.value DESC, f.module
+    CASE WHEN c.rank IS NOT NULL THEN 'cycle' WHEN f.owner IS NOT NULL THEN 'holds_them' END AS holder_,
+    f.owner AS holder, if(c.rank IS NULL, 'find_the_list', 'break_the_cycle') AS remedy_
+FROM named f
+LEFT JOIN (SELECT DISTINCT rank FROM events
+    WHERE event = 'warning' AND contains(message, 'will create a reference cycle between the parameter')) c
+    ON c.rank = f.rank AND f.what_ = 'tensors_without_graphs'
+ORDER BY f.step, f.rank, severity, f.value DESC, f.module
