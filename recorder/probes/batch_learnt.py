@@ -5,8 +5,10 @@ Evaluations get it too, as their only batch. So the evaluation's loss is seen be
 the script's own code. Nothing stays of it, as of every rehearsal.
 """
 
+import builtins
 import functools
 import linecache
+import logging
 import re
 import sys
 import weakref
@@ -31,6 +33,20 @@ _READS = ("item", "__float__", "__int__")
 _VARIABLE = re.compile(r"\w+")
 _MOST_PLACES = 16
 _SCORES = re.compile(A_SCORE.pattern + r"|hit|\beq\(|dice|\biou|\bf1|\bauc", re.IGNORECASE)
+
+
+_LABELLED = re.compile(r"([A-Za-z][\w@ /-]*?)[\"']?[ \t]*[:=]?[ \t]*([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)")
+_PRINTED_SCORE = re.compile(
+    r"(?:^|[\W_])(?:acc|accuracy|max_?f1|f1|auc|auroc|dice|iou|miou|map|bleu|recall|precision|mrr|ndcg|hits?|psnr|ssim|score)"
+    r"(?:$|[\W_\d])"
+)
+_OF_EVALUATION = re.compile(r"val|test|dev|eval")
+_OF_TRAINING = re.compile(r"train|best|final|(?:^|[\W_])tr(?:$|[\W_])")
+
+
+def printed_numbers(text: str) -> list[tuple[str, float]]:
+    """Numbers with a decimal point in a printed line, each with the words in front of it."""
+    return [(" ".join(label.split()[-3:]), float(number)) for label, number in _LABELLED.findall(text)]
 
 
 class _AsItIs(LastBatch):
@@ -62,6 +78,8 @@ class BatchLearnt(PassesShortened):
         super().install(patches)
         for name in _READS:
             patches.wrap(torch.Tensor, name, self._reader)
+        patches.wrap(builtins, "print", self._printer)
+        patches.wrap(logging.Logger, "handle", self._logger)
 
     def _reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -72,6 +90,38 @@ class BatchLearnt(PassesShortened):
             return number
 
         return read
+
+    def _printer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def printed(*values: Any, **kwargs: Any) -> None:
+            original(*values, **kwargs)
+            if self._in_it:
+                self._note_text(" ".join(map(str, values)))
+
+        return printed
+
+    def _logger(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def handle(logger: Any, record: logging.LogRecord) -> None:
+            original(logger, record)
+            if self._in_it:
+                self._note_text(record.getMessage())
+
+        return handle
+
+    def _note_text(self, text: str) -> None:
+        for label, number in printed_numbers(text):
+            words = label.lower()
+            if _OF_TRAINING.search(words):
+                continue
+            if _PRINTED_SCORE.search(words):
+                found = self._told.printed_scores
+            elif A_LOSS.search(words) and _OF_EVALUATION.search(words):
+                found = self._told.printed_losses
+            else:
+                continue
+            if label in found or len(found) < _MOST_PLACES:
+                found.setdefault(label, []).append((self.now(), number))
 
     def _note(self, frame: FrameType | None, number: float) -> None:
         if frame is None:

@@ -34,6 +34,9 @@ _FOLLOWS = 0.5
 """Share of the training's relative fall that the evaluation's loss shows at least on the same batch: a root or an absolute error
 falls less than a square, and dropout is gone."""
 
+_AUGMENTED = 2
+"""Forwards of one batch in an evaluation: a flipped picture beside the picture."""
+
 _EARLY = 2
 """Steps up to which nothing is learnt yet."""
 
@@ -69,45 +72,52 @@ def judged(run: Path, told: EvaluationsTold) -> list[Fact]:
     if not told.given or told.unlike or not (run / RUN_JSON).exists():
         return []
     with Trace(run) as trace:
-        if _evaluates_another(trace):
+        if _evaluates_another(trace) or _evaluates_more(trace, told.given):
             return []
         rows = trace.sql("SELECT loss FROM steps WHERE rank = 0 AND isfinite(loss) ORDER BY step").rows()
     if len(rows) < FEWEST_TIMES or not 0 < rows[-1][0] <= _LEARNT * rows[0][0]:
         return []
     first, last = float(rows[0][0]), float(rows[-1][0])
+    losses = _numbers(told.losses, len(rows)) or _numbers(told.printed_losses, len(rows))
+    losses = sorted((n for n in losses if n.before > 0), key=lambda n: _fall(n.before, n.after))
+    scores, printed = (_numbers(found, len(rows)) for found in (told.scores, told.printed_scores))
     learnt = {"first": first, "last": last, "steps": len(rows)}
-    losses = [n for n in _numbers(told.losses, len(rows)) if n.before > 0]
-    if losses:
-        worst = min(losses, key=lambda n: _fall(n.before, n.after))
-        values = {**learnt, **worst._asdict()}
-        if _fall(worst.before, worst.after) < _FOLLOWS * _fall(first, last):
-            words = say(
-                "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
-                " batch the loss that {place} reads in the evaluation went from {before} to {after}. Does the evaluation compare"
-                " the same things, in the same units, and prepare its input as the training does?",
-                **values,
-            )
-            return [("learning", _NAME, "doubtful", words)]
-    scores = _numbers(told.scores, len(rows)) if last <= _BY_HEART * first else []
-    full = {1.0, 100.0, float(told.samples)}
-    for found in scores:
-        if found.after <= found.before and found.after not in full:
-            words = say(
-                "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
-                " batch the score that {place} reads in the evaluation went from {before} to {after}. Does it count what it"
-                " should, and prepare its input as the training does?",
-                **learnt,
-                **found._asdict(),
-            )
-            return [("learning", _NAME, "doubtful", words)]
-    for found in (*losses, *scores):
+    if losses and _fall(losses[0].before, losses[0].after) < _FOLLOWS * _fall(first, last):
         words = say(
-            "The evaluation follows the training: on the first batch, learnt by heart, {place} read {before} before and {after}"
-            " after.",
+            "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
+            " batch the evaluation's own loss ({place}) went from {before} to {after}. Does the evaluation compare the same"
+            " things, in the same units, and prepare its input as the training does?",
+            **learnt,
+            **losses[0]._asdict(),
+        )
+        return [("learning", _NAME, "doubtful", words)]
+    if last <= _BY_HEART * first and (stuck := _stuck(scores, printed, told.samples)) is not None:
+        words = say(
+            "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
+            " batch the evaluation's score ({place}) went from {before} to {after}. Does it count what it should, and prepare"
+            " its input as the training does?",
+            **learnt,
+            **stuck._asdict(),
+        )
+        return [("learning", _NAME, "doubtful", words)]
+    for found in (*losses, *scores, *printed):
+        words = say(
+            "The evaluation follows the training: on the first batch, learnt by heart, its own number ({place}) went from"
+            " {before} to {after}.",
             **found._asdict(),
         )
         return [("learning", _NAME, "passed", words)]
     return []
+
+
+def _stuck(scores: list[_Numbers], printed: list[_Numbers], samples: int) -> _Numbers | None:
+    """A score that does not rise, and is not full. One that is known by its printed name alone must not move at all: what ranks
+    unseen items may fall."""
+    full = {1.0, 100.0, float(samples)}
+    for found in scores:
+        if found.after <= found.before and found.after not in full:
+            return found
+    return next((n for n in printed if n.after == n.before and n.after not in full), None)
 
 
 def _fall(before: float, after: float) -> float:
@@ -123,6 +133,12 @@ def _numbers(read: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> lis
         if early and end >= steps // 2:
             found.append(_Numbers(place, fmean(early), fmean(late)))
     return found
+
+
+def _evaluates_more(trace: Trace, given: int) -> bool:
+    """Whether the script evaluates other data as well, which no loader of torch hands out: their numbers are not of the batch."""
+    forwards = trace.sql("SELECT sum(eval_forwards) AS n FROM steps WHERE rank = 0").item() or 0
+    return int(forwards) > _AUGMENTED * given
 
 
 def _evaluates_another(trace: Trace) -> bool:

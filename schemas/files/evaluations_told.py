@@ -20,6 +20,10 @@ class EvaluationsTold(msgspec.Struct):
     """Where the script reads a loss in them → (step, number)."""
     scores: dict[str, list[tuple[int, float]]] = {}
     """The same of what it calls a score: an accuracy, or how many are right."""
+    printed_losses: dict[str, list[tuple[int, float]]] = {}
+    """The losses of evaluations that it prints or logs, by the words before the number."""
+    printed_scores: dict[str, list[tuple[int, float]]] = {}
+    """The same of scores."""
 
 
 def write_told(folder: Path, told: EvaluationsTold) -> None:
