@@ -30,6 +30,9 @@ this project; an absolute error falls slowly."""
 _BY_HEART = 0.3
 """The same for a score, which a loss that still falls may leave alone."""
 
+_WELL = 0.1
+"""The same for a score that is zero: what is found above a threshold comes late."""
+
 _FOLLOWS = 0.5
 """Share of the training's relative fall that the evaluation's loss shows at least on the same batch: a root or an absolute error
 falls less than a square, and dropout is gone."""
@@ -91,6 +94,14 @@ def judged(run: Path, told: EvaluationsTold) -> list[Fact]:
             **losses[0]._asdict(),
         )
         return [("learning", _NAME, "doubtful", words)]
+    if last <= _WELL * first and (zero := _zero({**told.scores, **told.printed_scores})) is not None:
+        words = say(
+            "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
+            " batch the evaluation's score ({place}) was zero. Does it count what it should, in the units of the targets?",
+            **learnt,
+            place=zero,
+        )
+        return [("learning", _NAME, "doubtful", words)]
     if last <= _BY_HEART * first and (stuck := _stuck(scores, printed, told.samples)) is not None:
         words = say(
             "The training learnt its first batch by heart: its loss fell from {first} to {last} in {steps} steps. On the same"
@@ -108,6 +119,15 @@ def judged(run: Path, told: EvaluationsTold) -> list[Fact]:
         )
         return [("learning", _NAME, "passed", words)]
     return []
+
+
+def _zero(scores: Mapping[str, Sequence[tuple[int, float]]]) -> str | None:
+    """A score that is zero once the batch was learnt."""
+    for place, numbers in scores.items():
+        end = max(step for step, _ in numbers)
+        if end > _EARLY and not any(number for step, number in numbers if step == end):
+            return place
+    return None
 
 
 def _stuck(scores: list[_Numbers], printed: list[_Numbers], samples: int) -> _Numbers | None:

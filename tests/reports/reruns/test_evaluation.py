@@ -5,6 +5,7 @@ import sys
 
 import forked
 import pytest
+from firstfault.recorder.probes.batch_learnt import printed_numbers
 from firstfault.reports.reruns.preflight_evaluation import judged
 from firstfault.reports.reruns.rerun_script import write_plan
 from firstfault.schemas.files.evaluations_told import EvaluationsTold, read_told
@@ -66,8 +67,8 @@ def rehearse(folder, script):
 @pytest.mark.parametrize(
     ("edits", "outcome", "says"),
     [
-        ([], "passed", "train.py:33"),
-        ([WITHOUT_LOSS], "passed", "train.py:33"),
+        ([], "passed", "train.py:31"),
+        ([WITHOUT_LOSS], "passed", "train.py:31"),
         ([("scores = model(inputs / 255)", "scores = model(inputs)")], "doubtful", "prepare its input"),
         (
             [("F.cross_entropy(scores, labels)", "F.cross_entropy(scores.softmax(1), 2 - labels)")],
@@ -120,3 +121,30 @@ def test_a_score_that_is_full_from_the_beginning_is_no_fault(tmp_path):
     assert judged(tmp_path / "run", full)[0][2] == "passed"
     poor = EvaluationsTold(given=2, samples=16, scores={place: [(0, 9.0), (60, 9.0)]})
     assert judged(tmp_path / "run", poor)[0][2] == "doubtful"
+
+
+@pytest.mark.parametrize(
+    ("printed", "outcome"),
+    [
+        ([(0, 0.25), (60, 0.25)], "doubtful"),
+        ([(0, 0.25), (60, 0.24)], "passed"),  # what ranks unseen items may fall
+        ([(0, 1.0), (60, 1.0)], "passed"),
+        ([(60, 0.0)], "doubtful"),
+        ([(60, 0.1)], None),
+    ],
+)
+def test_a_printed_score_that_does_not_move_or_is_zero_is_doubted(tmp_path, printed, outcome):
+    rehearse(tmp_path, SCRIPT)
+    facts = judged(tmp_path / "run", EvaluationsTold(given=2, samples=16, printed_scores={"val dice": printed}))
+    assert [found for _, _, found, _ in facts] == ([outcome] if outcome else [])
+
+
+def test_numbers_of_a_printed_line_have_the_words_before_them():
+    line = "Epoch  3 | TRAIN loss 0.12 acc 0.90 | DEV F1 0.240 {'test_acc': 0.5} recall@10: 1.5e-1"
+    assert printed_numbers(line) == [
+        ("TRAIN loss", 0.12),
+        ("acc", 0.90),
+        ("DEV F1", 0.24),
+        ("test_acc", 0.5),
+        ("recall@10", 0.15),
+    ]
