@@ -34,6 +34,8 @@ from .script_state import script_state
 _WRITES = os.O_WRONLY | os.O_RDWR
 _BETWEEN = 4
 """Batches of the pass that ends second."""
+_MOST_BETWEEN = 64
+"""Batches more that it may have until an optimizer steps: some belong to an accumulation."""
 _QUICK_S = 3.0
 """Seconds that what follows a pass may take, for a second one to be ended as well."""
 _SUFFIXES = (".pt", ".pth", ".ckpt", ".tar", ".bin", ".safetensors", ".pkl", ".model", ".chk")
@@ -64,6 +66,10 @@ class EpochShortened(Intervention):
         """Data set whose pass was ended."""
         self._at = 0.0
         """When it was."""
+        self._steps = self._before = 0
+        """Optimizer steps, and those before the second pass."""
+        self._waited = 0
+        """Batches beyond those that it was to have, because no optimizer had stepped in it."""
 
     def install(self, patches: Patches) -> None:
         """Wrap the loaders' iterators, and what writes and reads files."""
@@ -93,10 +99,14 @@ class EpochShortened(Intervention):
         if "kept" in self.values:
             self.aside.use(Path(self.values["kept"]))
         self.aside.install(patches)
-        patches.handles([optim.register_optimizer_step_post_hook(lambda *_: self.aside.training_begins())])
+        patches.handles([optim.register_optimizer_step_post_hook(self._has_stepped)])
         patches.handles([nn_module.register_module_forward_pre_hook(self._forward_begins)])
         sys.addaudithook(self._asked)  # it stays as long as the process
         patches.later(lambda: setattr(self, "ended", False))
+
+    def _has_stepped(self, *_: Any) -> None:
+        self.aside.training_begins()
+        self._steps += 1
 
     def _look(self, iterator: Any) -> None:
         """Keep what the script holds where its training begins, and where it goes on after the first end."""
@@ -143,14 +153,17 @@ class EpochShortened(Intervention):
         if self._left == _BETWEEN and time.monotonic() - self._at > _QUICK_S:
             self._left = None
             return False
-        if self._left or iterator not in self._second:
-            self._left = max(self._left - 1, 0)
+        if iterator not in self._second:
             self._second.add(iterator)
-            return False
-        self._left = None
-        if self.aside.saved:
-            self.aside.keep_no_more()
-        return True
+            self._before = self._steps
+        elif not self._left and (not self._steps or self._steps > self._before or self._waited == _MOST_BETWEEN):
+            self._left = None
+            if self.aside.saved:
+                self.aside.keep_no_more()
+            return True
+        self._waited += not self._left
+        self._left = max(self._left - 1, 0)
+        return False
 
     def _fed(self, iterator: Any, following: Callable[[Any], Any]) -> Any:
         """The next batch of the training's first pass."""

@@ -24,6 +24,8 @@ _STAND_IN = 0.5
 2017, with a base of 1)."""
 _SHORT = 1_000
 """Optimizer steps within which a schedule that is over fits no run that is worth a preflight; a convention of this probe."""
+_FEWEST_BATCHES = 20
+"""Batches of a pass from which it is no chance that a length is so many passes: three in twenty."""
 _HIGH = 0.1
 """Share of its peak above which a one-cycle schedule has not come down; a convention of this probe."""
 _LEAST_KNOWN = 2
@@ -148,13 +150,19 @@ def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: i
     """A schedule in optimizer steps that is over before the run has begun to speak of, as one that was meant in epochs."""
     peak = int(found.values["peak_step"])
     gone = next((i for i in range(peak, len(rates)) if rates[i] < _GONE * rates[peak]), None)
-    if gone is not None and gone < _SHORT and (own is None or gone < 0.5 * own):
+    whole = gone is not None and epoch is not None and _whole_passes(gone, epoch)
+    if gone is not None and gone < _SHORT and (own is None or gone < 0.5 * own) and not whole:
         return result(found.probe, "doubtful", "schedule-gone", found.curve, **found.values, gone=gone)
     # a warm-up is to be over soon; what is over soon and low is not
     over_low = rates[-1] < 0.5 * rates[peak]
     if own is not None and epoch is not None and own < epoch and own < _SHORT and over_low:
         return result(found.probe, "doubtful", "schedule-within-epoch", found.curve, **found.values, epoch=epoch)
     return found
+
+
+def _whole_passes(steps: int, epoch: int) -> bool:
+    """Whether a length is that of a few whole passes over the data, but for a step: it was counted in optimizer steps."""
+    return epoch >= _FEWEST_BATCHES and steps + 1 >= 2 * epoch and min(steps % epoch, -steps % epoch) <= 1
 
 
 def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known: bool) -> ProbeResult:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.optim.optimizer as optim
 
 from ..session.patches import Patches
 from .epoch_end import EpochShortened
@@ -33,7 +32,6 @@ class PassesShortened(EpochShortened):
         """Later pass → optimizer steps before its first batch."""
         self._over: weakref.WeakSet[Any] = weakref.WeakSet()
         """Later passes that have had their last batch."""
-        self._steps = 0
         self._made: dict[str, None] = {}
         """Files and folders that were not there before, in the order in which they were made."""
         self._ours = os.path.join(os.path.abspath(values["own"]), "") if "own" in values else None  # noqa: PTH100, PTH118
@@ -41,12 +39,8 @@ class PassesShortened(EpochShortened):
     def install(self, patches: Patches) -> None:
         """The same, and an end that removes what was made."""
         super().install(patches)
-        patches.handles([optim.register_optimizer_step_post_hook(self._has_stepped)])
         process = os.getpid()
         atexit.register(lambda: self.remove_made() if os.getpid() == process else None)
-
-    def _has_stepped(self, *_: Any) -> None:
-        self._steps += 1
 
     def _again(self, iterator: Any) -> bool:
         return self.ended and torch.is_grad_enabled() and iterator in self._over

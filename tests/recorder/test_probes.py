@@ -910,6 +910,15 @@ def test_a_function_of_the_step_that_has_come_to_zero_has_come_to_its_end(steps,
     assert simulate(decay, 4 * steps).code == "schedule-zero"  # a run that is known to go on beyond it
 
 
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(120, "schedule-simulated"), (119, "schedule-gone"), (None, "schedule-gone")]
+)
+def test_a_length_of_a_few_whole_passes_was_counted_in_optimizer_steps(epoch, code):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / 72, max(0.0, (720 - s) / (720 - 72))))
+    assert simulate(decay, by_step=True, epoch=epoch).code == code
+
+
 def test_generators_of_the_script_are_put_back_too():
     own, inner = torch.Generator().manual_seed(3), random.Random(4)
 

@@ -35,6 +35,20 @@ def test_two_passes_over_the_training_data_end_early_and_the_others_are_whole(si
     assert passes == expected
 
 
+def test_a_second_pass_goes_on_until_an_optimizer_has_stepped_in_it():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+    data, step, passes = TensorDataset(torch.arange(40.0)), 0, []
+    with intervened("epoch-shortened", step=2, now=lambda: step):
+        for _ in range(3):
+            passes.append(0)
+            for _ in DataLoader(data, batch_size=2):
+                passes[-1] += 1
+                if passes[-1] % 7 == 0:
+                    optimizer.step()
+                    step += 1
+    assert passes == [14, 7, 20]
+
+
 def test_a_second_pass_is_whole_where_what_follows_the_first_takes_long(monkeypatch):
     monkeypatch.setattr(epoch_end, "_QUICK_S", -1.0)
     data = TensorDataset(torch.arange(12.0))
