@@ -22,9 +22,9 @@ from torch import Tensor
 
 from ...schemas.files.evaluations_told import EvaluationsTold, write_told
 from ..script.frames import outside, script_place
+from ..script.number_words import A_LOSS, A_SCORE
 from ..script.statements import assigned
 from ..session.patches import Patches
-from ..watches.eval_losses import A_LOSS, A_SCORE
 from .last_batch import LastBatch
 from .script_end import PassesShortened
 from .stage import replaced, tensors_of

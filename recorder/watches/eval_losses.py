@@ -9,6 +9,7 @@ import re
 from types import CodeType, FrameType
 
 from ..script.frames import script_place
+from ..script.number_words import A_LOSS, A_SCORE
 from ..script.statements import assigned
 from ..session.session import Session
 from ..session.signals import Signals
@@ -16,12 +17,6 @@ from ..session.signals import Signals
 PART = "eval-losses"
 """Slug of what host_reads.py does for evaluations."""
 
-A_LOSS = re.compile(
-    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
-)
-"""Words for a loss."""
-A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
-"""Words for a number that is to grow."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\.")
 _MOST_PLACES = 16
 

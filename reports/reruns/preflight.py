@@ -3,16 +3,18 @@
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...analyzer import Trace, Verdict, diagnose, rules_for
+from ...analyzer.verdict import Finding
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
 from ...schemas.files.rehearsed import not_saved_otherwise, read_asked
 from ..text.language import say
 from ..text.wording import plural
+from .preflight_early import too_early
 from .preflight_epoch import epoch_end
 from .preflight_evaluation import FEWEST_TIMES, MOST_SECONDS, TIMES, evaluates, evaluation
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
@@ -219,11 +221,13 @@ def preflight(
             finish(second, time_left, clock.patience)
         not_begun = ProbeReport(ended="time" if trained else "no-training")
         report = read_report(Path(plan.folder)) or not_begun
-        checks = _verdict_checks(verdict, trained) + [Check(*c) for c in data(trace, verdict)]
+        checks = _verdict_checks(verdict, trained, [f for f in verdict.causes if too_early(trace, script, f)]) + [
+            Check(*c) for c in data(trace, verdict)
+        ]
         checks += [_of(found) for found in report.results]
         if second is not None:
             checks += [Check(*c) for c in determinism(trace, again, compared, hidden=bool(saved.steps) and not resumes)]
-            checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
+            checks += [Check(*c) for c in epoch_end(again, verdict, compared, script)]
         checks += [Check(*c) for c in _of_the_run(trace, script, again, report, total_steps)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))
@@ -419,10 +423,12 @@ def _of(found: ProbeResult) -> Check:
     return Check(area, found.probe, found.outcome, probe_sentence(found), found.curve, found.values)
 
 
-def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
+def _verdict_checks(verdict: Verdict, trained: int, early: Sequence[Finding]) -> list[Check]:
+    """What the rules say of the first steps; of findings that are too ``early`` to tell it is advice."""
     causes = [
-        Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
+        Check("verdict", cause.name, "failed", _in_words(cause))
         for cause in (verdict.causes[:3] if verdict.verdict == "anomalous" else [])
+        if cause not in early
     ]
     if not trained:
         words = say("No training step was recorded; the script ended: {how}.", how=verdict.run.status)
@@ -430,16 +436,17 @@ def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
     if causes:
         return causes
     advice = [
-        Check(
-            "verdict", c.name, "doubtful" if c.code in _ASKED else "passed", f"{c.code} {c.name}: {c.message} {c.fix}"
-        )
-        for c in verdict.causes[:3]
+        Check("verdict", c.name, "doubtful" if c.code in _ASKED else "passed", _in_words(c)) for c in verdict.causes[:3]
     ]
     if verdict.verdict == "inconclusive":
         words = say("{steps}: too little to call it healthy.", steps=plural(trained, "step"))
         return [Check("verdict", "verdict", "doubtful", words), *advice]
     words = say("{steps} recorded, no rule found a fault.", steps=plural(trained, "step"))
     return [Check("verdict", "verdict", "passed", words), *advice]
+
+
+def _in_words(found: Finding) -> str:
+    return f"{found.code} {found.name}: {found.message} {found.fix}"
 
 
 def _steps(trace: Trace) -> int:

@@ -5,7 +5,9 @@ from pathlib import Path
 from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.layout import RUN_JSON
 from ..text.language import say
+from .preflight_early import too_early
 from .preflight_facts import Fact, asked
+from .rerun_script import Script
 
 _OF_A_REHEARSAL = frozenset({"stale-metric", "no-checkpoint", "step-gap-or-duplicate", "python-exception"})
 """Rules that judge what a rehearsal makes so: it saves elsewhere, ends a pass early, and has its own word on exceptions."""
@@ -14,7 +16,7 @@ _ASKED_HERE = {"RE010": "determinism"}
 """Advice that the ends of two epochs give: a random state that returns; and its area."""
 
 
-def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
+def epoch_end(again: Path, first: Verdict, since: int, script: Script) -> list[Fact]:
     """The second start's steps from ``since`` on, after its pass over the data was ended: what the first start did not show."""
     name = "end of an epoch"
     if not (again / RUN_JSON).exists():
@@ -51,6 +53,7 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
             and f.severity == "error"
             # a script that counts steps takes the next pass over its data as if nothing had ended
             and (f.name not in _OF_AN_END or evaluated or saved)
+            and not too_early(trace, script, f)
         ]
         facts += [
             (_ASKED_HERE.get(f.code, "data"), f.name, "doubtful", f"{f.code} {f.name}: {f.message} {f.fix}")

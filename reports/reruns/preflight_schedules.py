@@ -23,7 +23,7 @@ _LARGEST = 300_000
 """Letters of a file that is parsed: half a second for each million."""
 
 
-_OTHERS_STEP = re.compile(r"opt|scaler|grad|env|game|simulat|world|prof", re.IGNORECASE)
+OTHERS_STEP = re.compile(r"opt|scaler|grad|env|game|simulat|world|prof", re.IGNORECASE)
 """Names of what is stepped and is no scheduler."""
 
 
@@ -83,34 +83,36 @@ def _idle_at_an_end(again: Path | None) -> set[str]:
 
 def _steps_no_scheduler(source: str) -> bool:
     """Whether everything that a source steps is an optimizer, or another thing, by its name."""
-    try:
-        tree = ast.parse(source) if len(source) <= _LARGEST else None
-    except (SyntaxError, ValueError, RecursionError):
-        tree = None
+    tree = parsed(source)
     if tree is None:
         return False
-    stepped = [_last(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "step"]
-    return bool(stepped) and all(name is not None and _OTHERS_STEP.search(name) for name in stepped)
+    stepped = [last_name(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "step"]
+    return bool(stepped) and all(name is not None and OTHERS_STEP.search(name) for name in stepped)
 
 
 def stepped_nowhere(source: str, scheduler: str) -> bool:
     """Whether a source makes schedulers of this class, steps none of them, and hands none of them over."""
-    if len(source) > _LARGEST or "locals()" in source or "vars(" in source:
-        return False
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = None if "locals()" in source or "vars(" in source else parsed(source)
+    if tree is None:
         return False
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    made = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _last(n.func) == scheduler]
+    made = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and last_name(n.func) == scheduler]
     names = {_bound(call, parents) for call in made}
     if not names or None in names:
         return False
-    uses = [n for n in ast.walk(tree) if _last(n) in names and isinstance(getattr(n, "ctx", None), ast.Load)]
+    uses = [n for n in ast.walk(tree) if last_name(n) in names and isinstance(getattr(n, "ctx", None), ast.Load)]
     return all(isinstance(up := parents[n], ast.Attribute) and up.attr in _LOOKS for n in uses)
 
 
-def _last(node: ast.AST) -> str | None:
+def parsed(source: str) -> ast.Module | None:
+    """A source as a tree; None where it is no Python, or very large."""
+    try:
+        return ast.parse(source) if len(source) <= _LARGEST else None
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def last_name(node: ast.AST) -> str | None:
     """The last part of a dotted name."""
     if isinstance(node, ast.Attribute):
         return node.attr
@@ -125,7 +127,7 @@ def _bound(call: ast.Call, parents: dict[ast.AST, ast.AST]) -> str | None:
     target = node.targets[0]
     if isinstance(target, ast.Attribute) and any(c.bases for c in _around(node, parents)):
         return None  # a base class may step it
-    return _last(target)
+    return last_name(target)
 
 
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> list[ast.ClassDef]:

@@ -259,8 +259,8 @@ WITH named AS (
     ) g ON g.rank = f.rank AND g.with_graph = (f.severity = 'error') AND f.owner IS NULL
     LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
-SELECT f.rank, f.step, if(c.rank IS NULL, f.severity, 'error') AS severity, f.module, f.class_name, f.what_, f.shape,
-    f.value, f.bytes,
+SELECT f.rank, f.step, if(c.rank IS NULL, f.severity, 'error') AS severity, f.module, f.class_name, f.what_,
+    f.shape, f.value, f.bytes,
     CASE WHEN f.bytes >= $worth_a_word THEN 'in_bytes' END AS held_,
     CASE WHEN f.bytes_per_step >= $worth_a_rate THEN 'each_step' END AS grows_, f.bytes_per_step,
     CASE WHEN c.rank IS NOT NULL THEN 'cycle' WHEN f.owner IS NOT NULL THEN 'holds_them' END AS holder_,
