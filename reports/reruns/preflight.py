@@ -16,7 +16,7 @@ from ..text.language import say
 from ..text.wording import plural
 from .preflight_early import too_early
 from .preflight_epoch import epoch_end
-from .preflight_evaluation import FEWEST_TIMES, MOST_SECONDS, TIMES, evaluates, evaluation
+from .preflight_evaluation import FEWEST_TIMES, MOST_SECONDS, TIMES, evaluation
 from .preflight_facts import Fact, cost, data, determinism, rate_in_use, resume
 from .preflight_frozen import frozen_as_drawn
 from .preflight_goes_on import Saved, looked_for, saved_at, went_on
@@ -321,8 +321,7 @@ def _goes_on(script: Script, folder: Path, saved: Saved, last: int, clock: "_Clo
 
 def _evaluation(script: Script, folder: Path, clock: "_Clock", told: Callable[[str], None]) -> list[Fact]:
     """The script's own evaluation of a batch that was learnt by heart, where it has one and there is time for it."""
-    with Trace(folder / "second-start") as trace:
-        seconds = clock.fits(FEWEST_TIMES) if evaluates(trace) else 0.0
+    seconds = clock.fits(FEWEST_TIMES)
     if not seconds:
         return []
     told(say("The first batch learnt by heart, and evaluated …"))

@@ -54,11 +54,6 @@ class _Numbers(NamedTuple):
     after: float
 
 
-def evaluates(trace: Trace) -> bool:
-    """Whether a run has seen the script evaluate."""
-    return bool(trace.sql("SELECT bool_or(eval_forwards > 0) AS e FROM steps").item())
-
-
 def evaluation(script: Script, folder: Path, times: int, seconds: float, patience: float) -> list[Fact]:
     """Start the script with its first batch alone, ``times`` or for ``seconds``, and hold its evaluation's numbers against the
     training's loss."""

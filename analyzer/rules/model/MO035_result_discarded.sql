@@ -61,8 +61,8 @@ SELECT s.rank, s.step, s.module, s.value, 'forward' AS phase, s.first ->> '$.pla
     s.first ->> '$.meant' AS meant,
     s.first ->> '$.reason' AS reason_,
     CASE WHEN reason_ IN
-            ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten', 'made_anew',
-             'misspelt', 'twin_read')
+            ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten',
+             'made_anew', 'misspelt', 'twin_read')
         THEN reason_ ELSE 'computed' END AS what_,
     s.value - 1 AS others, if(others > 0, 'others', 'alone') AS more,
     CASE WHEN what_ = 'unread' THEN 'use'
