@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...schemas.files.evaluations_told import EvaluationsTold, write_told
 from ..script.frames import outside, script_place
@@ -32,6 +33,8 @@ from .stage import replaced, tensors_of
 _READS = ("item", "__float__", "__int__")
 _VARIABLE = re.compile(r"\w+")
 _MOST_PLACES = 16
+_FOLLOWS = 0.5
+"""Share of a batch in the averages of batch norm: after a dozen steps nothing of earlier weights is left."""
 _SCORES = re.compile(A_SCORE.pattern + r"|hit|\beq\(|dice|\biou|\bf1|\bauc", re.IGNORECASE)
 
 
@@ -90,6 +93,13 @@ class BatchLearnt(PassesShortened):
             return number
 
         return read
+
+    def _forward_begins(self, *call: Any) -> None:
+        """The same, and have the averages of batch norm follow: trained on one batch they lag behind weights that move fast."""
+        super()._forward_begins(*call)
+        norm = call[0]
+        if self.ended and isinstance(norm, _BatchNorm) and norm.training and norm.momentum:
+            norm.momentum = max(norm.momentum, _FOLLOWS)
 
     def _printer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -5,11 +5,14 @@ import sys
 
 import forked
 import pytest
+import torch
 from firstfault.recorder.probes.batch_learnt import printed_numbers
+from firstfault.recorder.probes.interventions import intervened
 from firstfault.reports.reruns.preflight_evaluation import judged
 from firstfault.reports.reruns.rerun_script import write_plan
 from firstfault.schemas.files.evaluations_told import EvaluationsTold, read_told
 from firstfault.schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan
+from torch.utils.data import DataLoader, TensorDataset
 
 SCRIPT = """\
 import copy
@@ -81,7 +84,13 @@ def rehearse(folder, script):
             "count what it should",
         ),
     ],
-    ids=["whole", "a score alone", "inputs in another scale", "other targets", "the lowest score"],
+    ids=[
+        "whole",
+        "a score alone",
+        "inputs in another scale",
+        "other targets",
+        "the lowest score",
+    ],
 )
 def test_an_evaluation_that_does_not_see_what_was_learnt_is_doubted(tmp_path, edits, outcome, says):
     script = SCRIPT
@@ -137,6 +146,23 @@ def test_a_printed_score_that_does_not_move_or_is_zero_is_doubted(tmp_path, prin
     rehearse(tmp_path, SCRIPT)
     facts = judged(tmp_path / "run", EvaluationsTold(given=2, samples=16, printed_scores={"val dice": printed}))
     assert [found for _, _, found, _ in facts] == ([outcome] if outcome else [])
+
+
+def test_averages_of_batch_norm_follow_weights_that_learn_one_batch(tmp_path):
+    data = TensorDataset(torch.randn(12, 4) + 3)
+    norms = torch.nn.BatchNorm1d(4, momentum=0.01), torch.nn.BatchNorm1d(4, momentum=None)
+    step, seen = 0, []
+    with intervened("batch-learnt", step=0, now=lambda: step, own=str(tmp_path), times=12):
+        for _ in range(3):
+            for (x,) in DataLoader(data, batch_size=4):
+                seen.append(x)
+                for norm in norms:
+                    norm(x).sum().backward()
+                step += 1
+    assert len(seen) == 14
+    assert all(torch.equal(x, seen[0]) for x in seen)
+    assert [norm.momentum for norm in norms] == [0.5, None]
+    assert torch.allclose(norms[0].running_mean, seen[0].mean(0), rtol=1e-3)
 
 
 def test_numbers_of_a_printed_line_have_the_words_before_them():
