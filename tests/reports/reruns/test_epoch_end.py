@@ -10,9 +10,13 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.probes import epoch_end
 from firstfault.recorder.probes.interventions import intervened
 from firstfault.reports.reruns.preflight_epoch import epoch_end as judged
+from firstfault.reports.reruns.rerun_script import Script
 from firstfault.schemas import Phase
 from firstfault.schemas.files.rehearsed import not_saved_otherwise, read_state
 from torch.utils.data import DataLoader, TensorDataset
+
+SCRIPT = Script("none.py")
+"""Of the folders that are judged here there is none."""
 
 
 def loader():
@@ -203,7 +207,7 @@ def rehearsed(run, saved=None, exception=None, eval_forwards=3):
     path = run.write()
     with Trace(path) as trace:
         verdict = diagnose(trace)
-    return [(area, outcome) for area, _, outcome, _ in judged(path, verdict, 6)]
+    return [(area, outcome) for area, _, outcome, _ in judged(path, verdict, 6, SCRIPT)]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +249,9 @@ def test_a_schedule_made_for_batches_that_goes_once_a_pass_is_doubted(run_folder
     path = run.write()
     with Trace(path) as trace:
         verdict = diagnose(trace)
-    words = [w for area, name, outcome, w in judged(path, verdict, 6) if (name, outcome) == ("schedule", "doubtful")]
+    words = [
+        w for area, name, outcome, w in judged(path, verdict, 6, SCRIPT) if (name, outcome) == ("schedule", "doubtful")
+    ]
     assert bool(words) == doubted
     if words:
         assert "are 30 passes of 166 batches" in words[0]
@@ -271,7 +277,7 @@ def test_an_evaluation_of_far_more_samples_than_the_training_is_doubted(run_fold
     path = run.write()
     with Trace(path) as trace:
         verdict = diagnose(trace)
-    words = [w for _, name, outcome, w in judged(path, verdict, 6) if (name, outcome) == ("sizes", "doubtful")]
+    words = [w for _, name, outcome, w in judged(path, verdict, 6, SCRIPT) if (name, outcome) == ("sizes", "doubtful")]
     assert bool(words) == doubted
     if words:
         assert "goes through 320 samples, and the training through 80" in words[0]
