@@ -35,6 +35,7 @@ _VARIABLE = re.compile(r"\w+")
 _MOST_PLACES = 16
 _FOLLOWS = 0.5
 """Share of a batch in the averages of batch norm: after a dozen steps nothing of earlier weights is left."""
+_LOSSES = re.compile(A_LOSS.pattern + r"|(^|_|\b)l\b", re.IGNORECASE)
 _SCORES = re.compile(A_SCORE.pattern + r"|hit|\beq\(|dice|\biou|\bf1|\bauc", re.IGNORECASE)
 
 
@@ -152,7 +153,7 @@ class BatchLearnt(PassesShortened):
         variable = _VARIABLE.match(text or "")
         made = assigned(file).get((place.code.co_name, variable[0])) if variable else None
         for words in (text, made, linecache.getline(file, line)):
-            loss, score = A_LOSS.search(words or ""), _SCORES.search(words or "")
+            loss, score = _LOSSES.search(words or ""), _SCORES.search(words or "")
             if bool(loss) != bool(score):
                 return (self._told.losses if loss else self._told.scores).setdefault(where, [])
         return None

@@ -135,6 +135,8 @@ def affine(setting: Setting) -> Probe:
     base = yield Trial(evaluating=True, keep_outputs=True)
     matrices = [p for p in setting.parameters if p.dim() >= 2]
     output = base.outputs[0] if base.outputs else None
+    if any(not p.count_nonzero() for p in matrices):
+        return untried(name, "no-layers")  # a layer that begins at zero leaves a shortcut alone, which is affine
     if output is None or len(matrices) < 2 or not base.inputs or not all(t.is_floating_point() for t in base.inputs):
         return untried(name, "no-layers")
     size = base.inputs[0].shape[0] if base.inputs[0].dim() else 0

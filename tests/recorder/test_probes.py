@@ -944,6 +944,20 @@ def test_layers_without_an_activation_between_them_are_doubted(bends):
     assert (found.outcome, found.code) == (("passed", "layers-bend") if bends else ("doubtful", "layers-affine"))
 
 
+def test_a_residual_branch_that_begins_at_zero_says_nothing_of_activations():
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = nn.Linear(6, 8), nn.Linear(8, 6)
+            nn.init.zeros_(self.last.weight)
+
+        def forward(self, x):
+            return x + self.last(self.inner(x).relu())
+
+    made = probes.Bench(Residual(), [torch.randn(16, 6), torch.randn(16, 6)], lambda m, b: F.mse_loss(m(b[0]), b[1]))
+    assert made.try_probe(data_probes.affine(made.setting)).code == "no-layers"
+
+
 def test_targets_that_are_the_inputs_are_doubted():
     torch.manual_seed(0)
     text = torch.randint(0, 20, (8, 32))
