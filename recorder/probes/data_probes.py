@@ -132,11 +132,14 @@ def moved_targets(_: Setting) -> Probe:
 def affine(setting: Setting) -> Probe:
     """Give the mean of two inputs: the output must not be the mean of their outputs, or several layers are no more than one."""
     name = "dependence-layers"
-    base = yield Trial(evaluating=True, keep_outputs=True)
+    base = yield Trial(evaluating=True, keep_outputs=True, keep_gradients=True)
     matrices = [p for p in setting.parameters if p.dim() >= 2]
     output = base.outputs[0] if base.outputs else None
-    if any(not p.count_nonzero() for p in matrices):
-        return untried(name, "no-layers")  # a layer that begins at zero leaves a shortcut alone, which is affine
+    slopes = [g for g, p in zip(base.gradients, setting.parameters, strict=False) if p.dim() >= 2 and g is not None]
+    if any(not slope.count_nonzero() for slope in slopes):
+        return untried(
+            name, "no-layers"
+        )  # behind it a layer begins at zero: what is left is a shortcut, which is affine
     if output is None or len(matrices) < 2 or not base.inputs or not all(t.is_floating_point() for t in base.inputs):
         return untried(name, "no-layers")
     size = base.inputs[0].shape[0] if base.inputs[0].dim() else 0
