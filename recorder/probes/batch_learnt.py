@@ -13,6 +13,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,12 +34,12 @@ from .stage import replaced, tensors_of
 _READS = ("item", "__float__", "__int__")
 _VARIABLE = re.compile(r"\w+")
 _MOST_PLACES = 16
+_LONGEST = 2_000
+"""Letters of a printed text that are read: a generated story has no scores at its end."""
 _FOLLOWS = 0.5
 """Share of a batch in the averages of batch norm: after a dozen steps nothing of earlier weights is left."""
 _LOSSES = re.compile(A_LOSS.pattern + r"|(^|_|\b)l\b", re.IGNORECASE)
 _SCORES = re.compile(A_SCORE.pattern + r"|hit|\beq\(|dice|\biou|\bf1|\bauc", re.IGNORECASE)
-
-
 _LABELLED = re.compile(r"([A-Za-z][\w@ /-]*?)[\"']?[ \t]*[:=]?[ \t]*([-+]?\d+\.\d+(?:[eE][-+]?\d+)?)")
 _PRINTED_SCORE = re.compile(
     r"(?:^|[\W_])(?:acc|accuracy|max_?f1|f1|auc|auroc|dice|iou|miou|map|bleu|recall|precision|mrr|ndcg|hits?|psnr|ssim|score)"
@@ -50,7 +51,7 @@ _OF_TRAINING = re.compile(r"train|best|final|(?:^|[\W_])tr(?:$|[\W_])")
 
 def printed_numbers(text: str) -> list[tuple[str, float]]:
     """Numbers with a decimal point in a printed line, each with the words in front of it."""
-    return [(" ".join(label.split()[-3:]), float(number)) for label, number in _LABELLED.findall(text)]
+    return [(" ".join(label.split()[-3:]), float(number)) for label, number in _LABELLED.findall(text[:_LONGEST])]
 
 
 class _AsItIs(LastBatch):
@@ -89,7 +90,7 @@ class BatchLearnt(PassesShortened):
         @functools.wraps(original)
         def read(tensor: Any) -> Any:
             number = original(tensor)
-            if self._in_it and not tensor.requires_grad and type(number) in {int, float}:
+            if self._in_it and not tensor.requires_grad and type(number) in {int, float} and isfinite(number):
                 self._note(outside(sys._getframe(1)), float(number))
             return number
 

@@ -174,3 +174,10 @@ def test_numbers_of_a_printed_line_have_the_words_before_them():
         ("test_acc", 0.5),
         ("recall@10", 0.15),
     ]
+
+
+def test_a_loss_that_is_lost_hides_no_other_number(tmp_path):
+    script = SCRIPT.replace("total += valid_loss.item()", "total += (valid_loss * float('nan')).item()")
+    told, facts = rehearse(tmp_path, script)
+    assert not any(told.losses.values())
+    assert [found for _, _, found, _ in facts] == ["passed"]
