@@ -1,5 +1,5 @@
 """Mistakes that can be read in a script's source: what is left lying or bound anew, one module several times, kept aliases,
-detached terms."""
+detached terms, what is turned round."""
 
 import ast
 import linecache
@@ -11,12 +11,14 @@ from typing import NamedTuple
 from .detached_parts import DetachedPart, detached_parts, may_cut
 from .detached_terms import DetachedTerm, detached_terms, may_detach
 from .graphless_terms import graphless_terms, may_leave_graph
+from .ignored_arguments import IgnoredArgument, ignored_arguments, may_ignore
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
 from .lost_results import Discarded, discarded, is_state, may_lose
 from .overwritten_results import may_overwrite, overwritten
 from .rebound_parameters import may_rebind, rebound
 from .same_twice import RepeatedDerivative, may_be_one, own_differences, repeated_derivatives
 from .source_nodes import dotted, shown_in
+from .turned_round import TurnedRound, may_be_turned, turned_round
 from .unread_arguments import may_leave_unread, unread
 from .unread_branches import UnreadBranch, may_hold_unread_branch, unread_branches
 from .unread_twins import may_hold_twins, unread_twins
@@ -25,7 +27,8 @@ _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 
 _READERS = (
     may_lose, may_keep, may_detach, may_leave_graph, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search,
-    may_hold_unread_branch, may_be_one, may_hold_twins,
+    may_hold_unread_branch, may_be_one, may_hold_twins, may_be_turned,
+    may_ignore,
 )  # fmt: skip
 """What finds a text worth a parse."""
 
@@ -55,6 +58,8 @@ class Slips(NamedTuple):
     cut: tuple[DetachedPart, ...] = ()
     branches: tuple[UnreadBranch, ...] = ()
     derivatives: tuple[RepeatedDerivative, ...] = ()
+    turned: tuple[TurnedRound, ...] = ()
+    ignored: tuple[IgnoredArgument, ...] = ()
 
 
 @cache
@@ -75,6 +80,7 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
     lines = text.split("\n")
     shown = {id(statement) for statement in tree.body}  # a notebook shows the value of a cell's last statement
     left, again, called = list[Discarded](), list[Repeated](), set[tuple[str, str]]()
+    callable_classes = set[str]()
     bound, states = dict[str, set[str]](), dict[str, set[str]]()
     for node, function in _nodes(tree, "<module>"):
         match node:
@@ -91,6 +97,8 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
                 shown.add(id(tried))  # asks whether there is such a name
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 called.add((function, name))
+            case ast.ClassDef(name=name, body=body) if any(getattr(part, "name", "") == "__call__" for part in body):
+                callable_classes.add(name)
             case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                 bound.setdefault(function, set()).add(dotted(node))
             case _:
@@ -100,9 +108,12 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
     kept = tuple(kept_aliases(tree, text))
     detached = (*detached_terms(tree, text), *graphless_terms(tree, text), *own_differences(tree, text))
     derivatives = tuple(repeated_derivatives(tree, text))
-    calls = tuple(sorted(called)) if left or detached or derivatives else ()
+    called |= {(function, "__call__") for function, name in called if name in callable_classes}
+    turned = tuple(turned_round(tree, text))
+    calls = tuple(sorted(called)) if left or detached or derivatives or turned else ()
+    ignored = tuple(ignored_arguments(tree, text))
     cut, branches = tuple(detached_parts(tree, text)), tuple(unread_branches(tree, text))
-    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches, derivatives)
+    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches, derivatives, turned, ignored)
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -53,6 +53,8 @@ class SourceSlipsWatch(Watch):
         "events:part-detached",
         "events:result-unread",
         "events:derivative-repeated",
+        "events:turned-round",
+        "events:argument-ignored",
     )
 
     def __init__(self, session: Session) -> None:
@@ -109,6 +111,8 @@ class SourceSlipsWatch(Watch):
             self._discarded(file, set(lines))
             self._detached(file, set(lines))
             self._repeated_derivatives(file, set(lines))
+            self._turned(file, set(lines))
+            self._ignored(file)
             self._kept(file, lines)
 
     def _readable(self, file: str) -> bool:
@@ -185,6 +189,46 @@ class SourceSlipsWatch(Watch):
                         "earlier": slip.earlier,
                         "output": slip.output,
                         "place": f"{shown(file)}:{slip.line}",
+                    },
+                )
+
+    def _turned(self, file: str, roots: set[str]) -> None:
+        """Limits, best values and averages in what trains."""
+        found = slips(file).turned
+        ran = running(file, roots) if found else set[str]()
+        for slip in found:
+            if slip.function in ran and self._new(file, slip.line):
+                self._tell(
+                    "turned-round",
+                    f"{slip.text} is the wrong way round for {slip.target}",
+                    None,
+                    {
+                        "text": slip.text,
+                        "reason": slip.reason,
+                        "target": slip.target,
+                        "value": None if slip.value is None else f"{slip.value:g}",
+                        "limit": slip.limit,
+                        "meant": slip.meant,
+                        "place": f"{shown(file)}:{slip.line}",
+                    },
+                )
+
+    def _ignored(self, file: str) -> None:
+        """Arguments that what they are given to does not read."""
+        for slip in slips(file).ignored:
+            if self._new(file, slip.line):
+                self._tell(
+                    "argument-ignored",
+                    f"{slip.function} does not read {slip.name}",
+                    None,
+                    {
+                        "text": slip.text,
+                        "function": slip.function,
+                        "argument": slip.name,
+                        "value": slip.value,
+                        "kept_as": slip.kept_as,
+                        "place": f"{shown(file)}:{slip.line}",
+                        "defined": f"{shown(file)}:{slip.defined}",
                     },
                 )
 

@@ -1,7 +1,7 @@
 """What models of five sizes pay: whole processes of one script, plain and under `firstfault run`, in turn.
 
     python tests/benchmarks/whole_runs.py [--pairs 5] [--models small,medium,deep,cnn,gpt] [--steps 20000]
-        [--options "--budget off"]
+        [--options "--budget off"] [--lost]
 
 Each process trains a model on one thread, an MLP or one of models.py (fewer steps of these). It prints what its first steps (500,
 at most a quarter) and the second half of its steps took: wall time, and time of the processor, which others on the machine
@@ -9,6 +9,9 @@ disturb less. Printed are medians over the pairs of recorded ÷ plain, for these
 to its end, with the supervisor. The training's last loss must be equal. ``own`` is 1 + what the recorder accounts for itself in
 these steps ÷ what they take plain. Of the whole process it is all that it accounts for, its start and end and its parent process
 included. Its clock within steps is that on the wall.
+
+``--lost`` makes one weight NaN once the first steps are over, so that all others are those of a run that is lost. What follows at
+once, up to the half of the steps, is printed by itself too.
 """
 
 import argparse
@@ -39,13 +42,16 @@ BUILD
 marks = {0: (time.perf_counter(), time.thread_time())}
 early = min(500, steps // 4)
 for step in range(steps):
+    if lost and step == early:
+        with torch.no_grad():
+            next(model.parameters()).view(-1)[0] = float("nan")
     LOOP
     if step + 1 in {early, steps // 2, steps}:
         marks[step + 1] = (time.perf_counter(), time.thread_time())
 json.dump({"marks": list(marks.items()), "loss": float(loss.detach() if torch.is_tensor(loss) else loss)}, open(out, "w"))
 """
 PERCEPTRON = """
-width, layers, batch, steps, out = *map(int, sys.argv[1:5]), sys.argv[5]
+width, layers, batch, steps, out, lost = *map(int, sys.argv[1:5]), sys.argv[5], "lost" in sys.argv
 hidden = [part for _ in range(layers - 2) for part in (nn.Linear(width, width), nn.ReLU())]
 model = nn.Sequential(nn.Linear(16, width), nn.ReLU(), *hidden, nn.Linear(width, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -60,10 +66,11 @@ PERCEPTRON_STEP = """
     optimizer.step()
 """
 ONE_OF_MODELS = """
-kind, folder, steps, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+kind, folder, steps, out, lost = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], "lost" in sys.argv
 sys.path.insert(0, folder)
 import models
 made = getattr(models, kind + "_step")()
+model = made.model
 """
 
 
@@ -117,7 +124,7 @@ def own_account(run: Path, steps: int) -> dict[str, float]:
 
 
 def run(
-    script: Path, model: str, steps: int, *, recorded: bool, options: Sequence[str] = ()
+    script: Path, model: str, steps: int, *, recorded: bool, options: Sequence[str] = (), lost: bool = False
 ) -> tuple[dict[str, float], float, dict[str, float]]:
     """Microseconds a step by stretch, those of the whole process, the last loss, and the recorder's own account."""
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +133,7 @@ def run(
         began = time.perf_counter()
         tool = ["-m", "firstfault", "run", "--quiet", *options, "--out", f"{folder}/run"] if recorded else []
         shape = MODELS.get(model) or (model, str(Path(__file__).parent))
-        arguments = [*map(str, (*shape, steps)), str(out)]
+        arguments = [*map(str, (*shape, steps)), str(out), *(["lost"] if lost else [])]
         subprocess.run([sys.executable, *tool, str(script), *arguments], check=True, env=_installed(os.environ))
         took = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -137,6 +144,7 @@ def run(
     return (
         {
             "first steps, wall": (early[0] - first[0]) / until * 1e6,
+            "steps up to the half, wall": (middle[0] - early[0]) / (half - until) * 1e6,
             "late steps, wall": (last[0] - middle[0]) / late * 1e6,
             "late steps, processor": (last[1] - middle[1]) / late * 1e6,
             "whole process, wall": took * 1e6,
@@ -154,6 +162,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join([*MODELS, *LARGE]))
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--options", default="", help="options of `firstfault run`")
+    parser.add_argument("--lost", action="store_true", help="one weight is made NaN behind the first steps")
     given = parser.parse_args()
     print("| model | stretch | plain | recorded ÷ plain | own |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -162,21 +171,24 @@ def main() -> None:
             script.write_text(script_of(model))
             steps, pairs = steps_of(model, given.steps), []
             for _ in range(given.pairs):
-                plain, loss, _ = run(script, model, steps, recorded=False)
-                recorded, same, own = run(script, model, steps, recorded=True, options=given.options.split())
-                assert loss == same, "recording has changed the training"
+                plain, loss, _ = run(script, model, steps, recorded=False, lost=given.lost)
+                recorded, same, own = run(
+                    script, model, steps, recorded=True, options=given.options.split(), lost=given.lost
+                )
+                assert str(loss) == str(same), "recording has changed the training"
                 pairs.append((plain, recorded, own))
             for stretch in pairs[0][0]:
                 base = statistics.median(plain[stretch] for plain, *_ in pairs)
                 ratio = statistics.median(recorded[stretch] / plain[stretch] for plain, recorded, _ in pairs)
-                account = statistics.median(
+                account = [
                     1 + us / plain[stretch]
                     for plain, _, own in pairs
                     for key, us in own.items()
                     if stretch.startswith(key)
-                )
+                ]
+                told = f"{statistics.median(account):.2f}" if account else ""
                 unit = f"{base / 1e6:.1f} s" if stretch.startswith("whole") else f"{base:.0f} µs"
-                print(f"| {model} | {stretch} | {unit} | {ratio:.2f} | {account:.2f} |", flush=True)
+                print(f"| {model} | {stretch} | {unit} | {ratio:.2f} | {told} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_a_cell_is_recorded_and_its_verdict_and_page_are_shown(tmp_path: Path):
     assert float(cells[3].outputs[0].text) > 0, "variables of a recorded cell stay"
     assert "<iframe srcdoc=" in html_of(cells[4])
     with Trace(tmp_path / "night") as trace:
-        assert trace.sql("SELECT count(DISTINCT step) FROM steps").item() == 20
+        assert trace.sql("SELECT max(step) FROM steps").item() == 19, "some of 20 may go unwatched"
 
 
 @pytest.mark.slow
