@@ -49,6 +49,15 @@ _RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {
 }
 """More of them, which only a mask can hide from the loss."""
 
+LEAVES_OUT = frozenset({"NllLoss", "NllLoss2D"})
+"""Losses that leave out samples with a target to be ignored: their NaN does not reach the loss, and backward brings it to all."""
+
+_MOST_LEFT_OUT = 1 << 20
+"""Elements of what such a loss is given, up to which it is looked at in steps that are not watched."""
+
+_ELEMENTS_OF_A_LOOK = 1 << 16
+"""Elements that are gone through in the time that is reckoned for one look, next to nothing for its call."""
+
 _MASKS = ("WhereBackward", "MaskedFillBackward")
 _BEHIND_A_MASK = 6
 """Operators that a value may have gone through on its way to the mask."""
@@ -86,13 +95,24 @@ def find_undefined_derivatives(
 
 
 def at_risk(node: Any) -> bool:
-    """Whether the derivative of an operator is undefined at a value that it holds in this step."""
+    """Whether the derivative of an operator is undefined at a value that it holds in this step, or it leaves out a NaN."""
     operator = operator_name(node)
+    if operator in LEAVES_OUT:
+        given = _left_out(node)
+        return given is not None and math.isnan(torch.aminmax(given.detach())[0].item())
     for _, value, at, fractional in _operands_at_risk(node, operator, masked=True):
         low, high = (v.item() for v in torch.aminmax(value.detach()))
         if _is_at_singularity(value, operator, at, low, high, fractional=fractional):
             return True
     return False
+
+
+def _left_out(node: Any) -> Tensor | None:
+    """What a loss is given that may leave out a part of it."""
+    given = saved_tensor(node, "self")
+    if given is None or not given.is_floating_point() or not 0 < given.numel() <= _MOST_LEFT_OUT:
+        return None
+    return given if measurable(given) and given.device.type not in LATE_DEVICES else None
 
 
 def _operands_at_risk(node: Any, operator: str, *, masked: bool) -> Iterator[tuple[str, Tensor, float, bool]]:
@@ -159,24 +179,26 @@ class RiskPaths:
     way that ends at another operator, or nowhere, is passed over."""
 
     def __init__(self) -> None:
-        self._shape: tuple[int, int] | None = None
+        self.shape: tuple[int, int] | None = None
+        """Of the graph that they were learnt from."""
         self._ways: list[tuple[tuple[int, ...], str]] = []
-
-    def __len__(self) -> int:
-        return len(self._ways)
+        self.looks = 0
+        """As how many looks their ends count: one each, and more where there is much to go through."""
 
     def learn(self, loss: Tensor, risky: list[Any], shape: tuple[int, int]) -> None:
         """Find the ways to these nodes, unless the graph is of the shape that was seen last."""
-        if shape == self._shape:
+        if shape == self.shape:
             return
-        self._shape, self._ways = shape, []
+        self.shape, self._ways, self.looks = shape, [], 0
         wanted = set(risky)
         first: Any = loss.grad_fn
         ways: dict[Any, tuple[int, ...]] = {first: ()}
         todo = [first]
         for node in todo:
             if node in wanted:
+                given = _left_out(node) if operator_name(node) in LEAVES_OUT else None
                 self._ways.append((ways[node], type(node).__name__))
+                self.looks += 1 + (given.numel() // _ELEMENTS_OF_A_LOOK if given is not None else 0)
                 if len(self._ways) == _MOST_WAYS:
                     return
             for place, (behind, _) in enumerate(node.next_functions):

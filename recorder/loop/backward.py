@@ -24,7 +24,7 @@ from ..autograd.graph import (
     shape_of,
 )
 from ..autograd.loss_code import nodes_of_loss_code
-from ..autograd.risks import RiskPaths, at_risk, find_undefined_derivatives
+from ..autograd.risks import LEAVES_OUT, RiskPaths, at_risk, find_undefined_derivatives
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.watch import Part
@@ -197,13 +197,15 @@ class BackwardWatch(Part):
             self._behind = code[0]
         new = code not in self._codes and len(self._codes) < _MOST_SHAPES
         self._looking = not self._unseen and (new or self._now_and_then())
-        self._input_and_target(loss, code)
+        lost_input = self._input_and_target(loss, code)
+        if lost_input and not moments.nonfinite and self.forward.activations.looks_left > 0:
+            self._find_first(loss)  # the loss leaves those samples out, and its gradient will not
         self._operators.of_loss(loss, self.forward.calls, looking=self._looking)
         if not self._unseen:
             self._operators.sign_of(loss)
         session.rows.add_tensor_stats(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.step_row.losses.append(number)
-        self._inspect_loss(loss, nonfinite=moments.nonfinite > 0)
+        self._inspect_loss(loss, nonfinite=moments.nonfinite > 0 or lost_input)
 
     def forward_ended_at(self, loss: Tensor) -> int:
         """Where the forward has ended that nobody saw, if all is as in the last step that was watched."""
@@ -229,15 +231,16 @@ class BackwardWatch(Part):
             return False
         return self.forward.rows_taken if self.seen_forward else self.session.budget.due("activations")
 
-    def _input_and_target(self, loss: Tensor, code: tuple[Any, ...]) -> None:
-        session = self.session
+    def _input_and_target(self, loss: Tensor, code: tuple[Any, ...]) -> bool:
+        """Measure what losses are given; returns whether it holds a NaN. An infinite one may be meant: a class that is masked."""
+        session, lost = self.session, False
         if self._looking and len(self._codes) < _MOST_SHAPES:
             self._codes.setdefault(code, 0)
         if session.position.saved_tensor_hooks_used:
-            return
+            return lost
         for count, (node, looked_at) in enumerate(loss_nodes(loss, self._most(code))):
             if count == 4:
-                return
+                break
             if code in self._codes:
                 self._codes[code] = max(self._codes[code], looked_at)
             self._operators.of_node(node, looking=self._looking)
@@ -250,11 +253,14 @@ class BackwardWatch(Part):
                 and measurable(given)
             ):
                 tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
-                measured_at = session.rows.add_tensor_stats(tensor_id, Phase.LOSS, measure(given))
+                moments = measure(given)
+                lost = lost or bool(moments.nan_count)
+                measured_at = session.rows.add_tensor_stats(tensor_id, Phase.LOSS, moments)
             else:
                 measured_at = None
             if target is not None and measurable(target):
                 self._target(node, given, target, measured_at)
+        return lost
 
     def _most(self, code: tuple[Any, ...]) -> int:
         """Among how many nodes the operators of a loss are searched: of one that is known, as far as the last of them was."""
@@ -324,11 +330,13 @@ class BackwardWatch(Part):
         last = loss.grad_fn
         behind = 0 if last is None or len(self._harmless) > _MOST_SHAPES else last._sequence_nr() - forward.last_node
         shape = (forward.nodes_of_forward, behind)
-        if shape in self._harmless:
-            return
-        present, nodes = find_undefined_derivatives(session, loss, 0, self._denominators)
-        if present and session.budget.watching_is_dear and not self._unseen:
-            self.risk_paths.learn(loss, present, shape)
+        present, nodes = [], 0
+        if shape not in self._harmless:
+            present, nodes = find_undefined_derivatives(session, loss, 0, self._denominators)
+        if session.budget.watching_is_dear and not self._unseen and self.risk_paths.shape != shape:
+            leaving_out = [n for n, _ in loss_nodes(loss, MOST_OF_LOSS) if operator_name(n) in LEAVES_OUT]
+            if present or leaving_out:
+                self.risk_paths.learn(loss, [*present, *leaving_out], shape)
         if shape[0] and nodes and not present:
             self._harmless.add(shape)
 

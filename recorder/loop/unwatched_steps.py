@@ -6,8 +6,8 @@ backward, and one short row goes to the journal. Of many microbatches it is the 
 on a device is sent for and not waited for: its row is made when it has come, mostly a step later.
 
 Something that needs a closer look ends the stretch: a loss that is not finite, within its step; an operator whose derivative is
-undefined at what it holds, within its step where steps are long enough; a loss that leaves its band; an evaluation where not
-every step has one; an optimizer that has not stepped before; an exception.
+undefined at what it holds, or a NaN that a loss leaves out, within its step where steps are long enough; a loss that leaves its
+band; an evaluation where not every step has one; an optimizer that has not stepped before; an exception.
 """
 
 import functools
@@ -235,7 +235,7 @@ class UnwatchedSteps(Part):
         self._looks_at_risks = (
             apart == 1
             and self._risks_left > 0
-            and (looks := len(self.backward.risk_paths)) > 0
+            and (looks := self.backward.risk_paths.looks) > 0
             and session.budget.may_look(looks)
         )
         self._stepped.clear()
@@ -444,5 +444,5 @@ class UnwatchedSteps(Part):
         self._seen = session.position.step
         self._neighbours = False
         session.look_again()
-        looks = len(self.backward.risk_paths) if self._looks_at_risks else 0
+        looks = self.backward.risk_paths.looks if self._looks_at_risks else 0
         session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks, self._own_ns)

@@ -56,7 +56,8 @@ class Discarded(NamedTuple):
     target: str
     """What stays as it is."""
     reason: str = "computed"
-    """computed, not_called, compared, signed, loads_nothing, rebound, unread, overwritten, made_anew, misspelt or twin_read."""
+    """computed, not_called, compared, signed, loads_nothing, rebound, unread, overwritten, made_anew, misspelt, twin_read
+    or list_unread."""
     called: str = ""
     method: bool = False
     """Whether what is called is a method of the tensor, not a function of torch."""

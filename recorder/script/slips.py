@@ -1,5 +1,5 @@
 """Mistakes that can be read in a script's source: what is left lying or bound anew, one module several times, kept aliases,
-detached terms, what is turned round."""
+detached terms, what is turned round, ignored or fitted on an evaluation."""
 
 import ast
 import linecache
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .detached_parts import DetachedPart, detached_parts, may_cut
 from .detached_terms import DetachedTerm, detached_terms, may_detach
+from .fitted_anew import FittedAnew, fitted_anew, may_fit
 from .graphless_terms import graphless_terms, may_leave_graph
 from .ignored_arguments import IgnoredArgument, ignored_arguments, may_ignore
 from .kept_aliases import KeptAlias, kept_aliases, may_keep
@@ -21,6 +22,7 @@ from .source_nodes import dotted, shown_in
 from .turned_round import TurnedRound, may_be_turned, turned_round
 from .unread_arguments import may_leave_unread, unread
 from .unread_branches import UnreadBranch, may_hold_unread_branch, unread_branches
+from .unread_lists import may_fill_in_vain, unread_lists
 from .unread_twins import may_hold_twins, unread_twins
 
 _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
@@ -28,7 +30,7 @@ _LISTED = re.compile(r"\[[ \t]*[\w.]+\([^\n]*\)[ \t]*\][ \t)]*\*")
 _READERS = (
     may_lose, may_keep, may_detach, may_leave_graph, may_cut, may_rebind, may_leave_unread, may_overwrite, _LISTED.search,
     may_hold_unread_branch, may_be_one, may_hold_twins, may_be_turned,
-    may_ignore,
+    may_ignore, may_fit, may_fill_in_vain,
 )  # fmt: skip
 """What finds a text worth a parse."""
 
@@ -60,6 +62,7 @@ class Slips(NamedTuple):
     derivatives: tuple[RepeatedDerivative, ...] = ()
     turned: tuple[TurnedRound, ...] = ()
     ignored: tuple[IgnoredArgument, ...] = ()
+    fitted: tuple[FittedAnew, ...] = ()
 
 
 @cache
@@ -104,16 +107,18 @@ def slips_of(tree: ast.Module, text: str) -> Slips:
             case _:
                 pass
     left += [*rebound(tree, text), *unread(tree, text), *overwritten(tree, text), *unread_twins(tree, text)]
+    left += unread_lists(tree, text)
     left.sort(key=lambda slip: slip.line)
     kept = tuple(kept_aliases(tree, text))
     detached = (*detached_terms(tree, text), *graphless_terms(tree, text), *own_differences(tree, text))
     derivatives = tuple(repeated_derivatives(tree, text))
     called |= {(function, "__call__") for function, name in called if name in callable_classes}
     turned = tuple(turned_round(tree, text))
-    calls = tuple(sorted(called)) if left or detached or derivatives or turned else ()
+    fitted = tuple(fitted_anew(tree, text))
+    calls = tuple(sorted(called)) if left or detached or derivatives or turned or fitted else ()
     ignored = tuple(ignored_arguments(tree, text))
     cut, branches = tuple(detached_parts(tree, text)), tuple(unread_branches(tree, text))
-    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches, derivatives, turned, ignored)
+    return Slips(tuple(left), tuple(again), kept, detached, calls, cut, branches, derivatives, turned, ignored, fitted)
 
 
 def running(file: str, roots: set[str]) -> set[str]:

@@ -5,6 +5,7 @@ it must speak of a loss, in its own words or in those that were assigned to the 
 print beside it, has a graph and does not count. The mean over one evaluation becomes a row of `metrics`.
 """
 
+import ast
 import re
 from types import CodeType, FrameType
 
@@ -30,6 +31,33 @@ class _Loss:
         self.name = name
         self.total = 0.0
         self.count = 0
+
+
+def read_from(text: str) -> str:
+    """The part of a statement that says what is read with ``item()``: of ``usdr(x, compute_loss(y)[1]).item()`` it is ``usdr``.
+    The whole text, where it cannot be told."""
+    try:
+        calls = [n for n in ast.walk(ast.parse(text.strip())) if isinstance(n, ast.Call)]
+    except SyntaxError:
+        return text
+    reads = [n.func.value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "item"]
+    return _said(reads[0]) if len(reads) == 1 else text
+
+
+def _said(value: ast.expr) -> str:
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np" | "numpy"), attr=name), args=[first, *_]):
+            return f"{name} {_said(first)}"  # a mean, a square root
+        case ast.Call(func=ast.Attribute(value=held, attr=name)):
+            return f"{_said(held)} {name}"
+        case ast.Call(func=called):
+            return ast.unparse(called)
+        case ast.Subscript(value=held, slice=ast.Constant(value=str(key))):
+            return f"{_said(held)} {key}"
+        case ast.Subscript(value=held):
+            return _said(held)
+        case _:
+            return ast.unparse(value)
 
 
 class EvalLosses:
@@ -68,7 +96,7 @@ class EvalLosses:
         variable = _VARIABLE.match(text or "")
         if variable and not A_LOSS.search(text or ""):
             text = assigned(place.code.co_filename).get((place.code.co_name, variable[1]))
-        if text is None or not A_LOSS.search(text) or A_SCORE.search(text):
+        if text is None or not A_LOSS.search(read_from(text)) or A_SCORE.search(text):
             return None
         return _Loss(f"evaluation loss ({where})")
 

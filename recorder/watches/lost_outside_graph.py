@@ -26,8 +26,14 @@ _IN_A_ROW = 2
 """Losses that must be lost before anything is looked at: then the weights are lost too."""
 
 _MOST_ITERATIONS = 400
-_MOST_NS = 3_000_000_000
-"""Of looking, in all."""
+"""In which it looks."""
+
+_MOST_NS = 300_000_000
+_MOST_SHARE = 0.04
+"""Of looking: so much at once, and beyond it of the time since. A lost run is to be no slower than a sound one by a tenth."""
+
+_CALL_NS = 5_000
+"""What a mode takes of each function of torch by itself: a call of Python, and torch's way round through it."""
 
 _MOST_PLACES = 4
 """A metric may divide by zero each time, beside what loses the loss."""
@@ -50,6 +56,8 @@ class LostOutsideGraph(Watch):
         super().__init__(session)
         self._look: _Look | None = None
         self._iterations = 0
+        self._since = 0
+        """When the losses were found to be lost, in ns."""
         self._in_a_row = 0
         """Losses that were lost, up to the last one: after a step that a GradScaler leaves out the next one is sound."""
 
@@ -65,10 +73,13 @@ class LostOutsideGraph(Watch):
         self._in_a_row = self._in_a_row + 1 if moments.nonfinite else 0
         if self._in_a_row == _IN_A_ROW and self._look is None and not _compiled_code():
             self._look = _Look(partial(self.session.guard.fault, self.name))
+            self._since = perf_counter_ns()
 
     def _begin(self) -> None:
         look = self._look
         if look is None or not look.wanted or self._in_a_row < _IN_A_ROW or self._iterations >= _MOST_ITERATIONS:
+            return
+        if look.taken_ns() > _MOST_NS + _MOST_SHARE * (perf_counter_ns() - self._since):
             return
         if (
             look not in _modes() and not _modes()
@@ -118,8 +129,12 @@ class _Look(overrides.TorchFunctionMode):
         self.wanted = True
         self._places: set[Place] = set()
         self._found: list[dict[str, object]] = []
-        self._spent = 0
+        self._spent = self._calls = 0
         self._process = os.getpid()
+
+    def taken_ns(self) -> int:
+        """Time that looking has taken so far."""
+        return self._spent + self._calls * _CALL_NS
 
     def take(self) -> list[dict[str, object]]:
         """What was found since it was last asked."""
@@ -130,6 +145,7 @@ class _Look(overrides.TorchFunctionMode):
         """Part of torch's protocol: run one function."""
         del types
         result = func(*args, **(kwargs or {}))
+        self._calls += 1
         if self.wanted and isinstance(result, Tensor):
             began = perf_counter_ns()
             try:
@@ -138,7 +154,6 @@ class _Look(overrides.TorchFunctionMode):
                 self.wanted = False
                 self._failed(e)
             self._spent += perf_counter_ns() - began
-            self.wanted = self.wanted and self._spent < _MOST_NS
         return result
 
     def _look_at(self, func: Any, args: Any, kwargs: Any, result: Tensor) -> None:

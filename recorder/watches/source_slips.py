@@ -36,6 +36,7 @@ _LEFT = {
     "made_anew": "makes a new module, which nobody takes",
     "misspelt": "binds a name that nothing reads, and one that differs in a letter is read",
     "twin_read": "binds a name that nothing reads, and its loop reads what another loop has left",
+    "list_unread": "takes the last element of a list that nothing reads",
     "unread": "is read by nothing, and an argument enters nothing else",
 }
 """Why a statement does not do what it says, in words of the event."""
@@ -55,6 +56,7 @@ class SourceSlipsWatch(Watch):
         "events:derivative-repeated",
         "events:turned-round",
         "events:argument-ignored",
+        "events:fitted-anew",
     )
 
     def __init__(self, session: Session) -> None:
@@ -113,6 +115,7 @@ class SourceSlipsWatch(Watch):
             self._repeated_derivatives(file, set(lines))
             self._turned(file, set(lines))
             self._ignored(file)
+            self._fitted(file, set(lines))
             self._kept(file, lines)
 
     def _readable(self, file: str) -> bool:
@@ -229,6 +232,25 @@ class SourceSlipsWatch(Watch):
                         "kept_as": slip.kept_as,
                         "place": f"{shown(file)}:{slip.line}",
                         "defined": f"{shown(file)}:{slip.defined}",
+                    },
+                )
+
+    def _fitted(self, file: str, roots: set[str]) -> None:
+        """What prepares the data of an evaluation by its own statistics."""
+        found = slips(file).fitted
+        ran = running(file, roots) if found else set[str]()
+        for slip in found:
+            if slip.function in ran and self._new(file, slip.line):
+                self._tell(
+                    "fitted-anew",
+                    f"{slip.text} fits {slip.fitted} on data of an evaluation",
+                    None,
+                    {
+                        "text": slip.text,
+                        "fitted": slip.fitted,
+                        "given": slip.given,
+                        "trained": slip.trained,
+                        "place": f"{shown(file)}:{slip.line}",
                     },
                 )
 

@@ -67,7 +67,8 @@ def test_a_cell_is_recorded_and_its_verdict_and_page_are_shown(tmp_path: Path):
     assert float(cells[3].outputs[0].text) > 0, "variables of a recorded cell stay"
     assert "<iframe srcdoc=" in html_of(cells[4])
     with Trace(tmp_path / "night") as trace:
-        assert trace.sql("SELECT max(step) FROM steps").item() == 19, "some of 20 may go unwatched"
+        both = "SELECT max(step) FROM (SELECT step FROM steps UNION ALL SELECT step FROM unwatched_steps)"
+        assert trace.sql(both).item() == 19
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Losses of evaluations are known from the line that reads them."""
 
 import pytest
+from firstfault.recorder.watches.eval_losses import read_from
 
 EVALUATION = """
 import torch
@@ -31,3 +32,21 @@ def test_the_loss_of_an_evaluation_is_known_from_the_line_that_reads_it(bench, t
     assert [(row["step"], row["source"]) for row in metrics] == [(1, "read"), (3, "read"), (5, "read")]
     assert all(row["name"].endswith("train.py:18 in <module>)") for row in metrics)
     assert all(0 < row["value"] < 3 for row in metrics)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sdr = [usdr(v, compute_loss(model, v, m)[1]).item() for v, m in pairs]", "usdr"),
+        ("total += criterion(out, y).item()", "criterion"),
+        ("total += loss.item() * n", "loss"),
+        ("losses.append(torch.sqrt(F.mse_loss(a, b)).item())", "sqrt F mse_loss"),
+        ("F.mse_loss(a, b).sqrt().item()", "F mse_loss sqrt"),
+        ("x = out['loss'].item()", "out loss"),
+        ("return self.loss_fn(a)[0].item()", "self loss_fn"),
+        ("print(loss.item(), accuracy.item())", "print(loss.item(), accuracy.item())"),
+        ("total += loss.item() if", "total += loss.item() if"),
+    ],
+)
+def test_what_is_read_is_told_from_what_it_is_made_of(text: str, said: str) -> None:
+    assert read_from(text) == said

@@ -431,6 +431,31 @@ def test_an_operator_that_will_lose_the_gradient_is_looked_at_in_its_own_step(tm
 
 
 @pytest.mark.parametrize("seldom", [1], indirect=True)
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_nan_that_a_loss_leaves_out_is_looked_at_in_its_own_step(tmp_path, seldom, monkeypatch, ignored):
+    """The padded row of a fully masked sample is ignored: the loss stays finite, and every gradient is lost."""
+    monkeypatch.setattr(Budget, "may_look", lambda *_: True)
+    torch.manual_seed(0)
+    model = nn.Linear(6, 5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    targets = torch.tensor([0, 1, 2, -100])
+    with Recorder(tmp_path / "run"):
+        for step in range(24):
+            hidden = torch.zeros(4, 4, dtype=torch.bool)
+            hidden[3] = step == 20 and ignored
+            x = torch.rand(4, 6)
+            optimizer.zero_grad()
+            scores = (model(x).sum() * (x @ x.T)).masked_fill(hidden, -torch.inf)
+            nn.functional.cross_entropy(scores.softmax(-1) @ model(x), targets).backward()
+            optimizer.step()
+    watched = rows(tmp_path / "run", "SELECT step FROM steps WHERE step BETWEEN 18 AND 22")
+    assert watched == ([(20,), (21,), (22,)] if ignored else [])
+    with Trace(tmp_path / "run") as trace:
+        causes = [(c.name, c.step) for c in diagnose(trace).causes if c.severity != "warning"]
+    assert causes[:1] == ([("fully-masked-attention-row", 20)] if ignored else [])
+
+
+@pytest.mark.parametrize("seldom", [1], indirect=True)
 def test_an_operator_that_can_lose_the_gradient_in_every_step_is_soon_left_alone(tmp_path, seldom, monkeypatch):
     monkeypatch.setattr(Budget, "may_look", lambda *_: True)
     torch.manual_seed(0)

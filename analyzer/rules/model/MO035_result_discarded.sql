@@ -20,6 +20,7 @@ overwritten = "{called} binds {target} anew before anything has read what {text}
 made_anew = "the result of {text} is thrown away. It is a new module with the given weights, and {target} keeps its own"
 misspelt = "nothing reads {target} after {text}. What is read from there on is {called}, whose name differs in one letter"
 twin_read = "nothing reads {target} after {text}. The loop goes on with {called}, which another loop has left: the same values at each pass"
+list_unread = "the loop before fills {target}, and nothing reads it. {text} takes {called} in its place: what the last pass has left stands for all"
 branch = "nothing reads {target} after {text}. So the results of {parts} are without effect: in {looks} examined steps no gradient came to their weights"
 untouched = "nothing reads {target} after {text}, and the forward returns its argument {called} as it was given. So the results of {parts} are without effect: in {looks} examined steps no gradient came to their weights"
 [say.remedy]
@@ -42,7 +43,7 @@ source = "convention: of this project, as for a graph that is cut (MO004)"
 [needs]
 tables = ["events"]
 [doc]
-what = "A line of the model, or of a function that trains it, does nothing with its value. It calls an operator such as masked_fill, clamp or softmax as a statement. It names zero_grad, backward, step, train or eval without calling it. It compares requires_grad, grad, training or a learning rate with == as a statement. It writes =+ where += adds. Or it calls state_dict on the weights that it means to load. Or an argument of a forward is joined with others into a variable that nothing reads, and enters nothing else. Or a forward binds a variable to what its modules compute, and anew before anything reads it. Or the result of a module ends in a variable of the forward that nothing reads, and its weights never have a gradient. That is a warning where the forward does not return an argument of its own untouched. Or a loop over parameters assigns to its own variable with =, and nothing reads that. Or the module calls from_pretrained on a part of its own as a statement. Or nothing reads a name that a call's result is bound to, and a name that differs in one letter inside is read in its place. Or a loop reads what another loop has left in outputs, and nothing reads its own val_outputs."
+what = "A line of the model, or of a function that trains it, does nothing with its value. It calls an operator such as masked_fill, clamp or softmax as a statement. It names zero_grad, backward, step, train or eval without calling it. It compares requires_grad, grad, training or a learning rate with == as a statement. It writes =+ where += adds. Or it calls state_dict on the weights that it means to load. Or an argument of a forward is joined with others into a variable that nothing reads, and enters nothing else. Or a forward binds a variable to what its modules compute, and anew before anything reads it. Or the result of a module ends in a variable of the forward that nothing reads, and its weights never have a gradient. That is a warning where the forward does not return an argument of its own untouched. Or a loop over parameters assigns to its own variable with =, and nothing reads that. Or the module calls from_pretrained on a part of its own as a statement. Or nothing reads a name that a call's result is bound to, and a name that differs in one letter inside is read in its place. Or a loop reads what another loop has left in outputs, and nothing reads its own val_outputs. Or a loop fills a list that nothing reads, and a tensor is made of its last element in its place."
 why = "An operator without an underscore changes no tensor. A method that is only named does not run, and == assigns nothing. The variable of a loop is a name: = copies nothing into the tensor. The source says what never happens."
 not_this = "Calls with out= or inplace=True. Names that do something elsewhere too, such as add, copy and normalize. Other attributes and comparisons. An =+ on a name that has no value before. In loops over parameters += and functions in place, and values that the loop goes on to use. Arguments that nothing takes at all. Variables that are bound anew on one of several ways only. Names of fewer than five letters, and names that differ in their first or last letter. Functions that nothing in the file calls from forward or from the training loop."
 source = "PyTorch's documentation: operators whose name ends in an underscore work in place, the others return a new tensor. Python's documentation: expression statements."
@@ -62,12 +63,12 @@ SELECT s.rank, s.step, s.module, s.value, 'forward' AS phase, s.first ->> '$.pla
     s.first ->> '$.reason' AS reason_,
     CASE WHEN reason_ IN
             ('not_called', 'compared', 'signed', 'loads_nothing', 'rebound', 'unread', 'overwritten',
-             'made_anew', 'misspelt', 'twin_read')
+             'made_anew', 'misspelt', 'twin_read', 'list_unread')
         THEN reason_ ELSE 'computed' END AS what_,
     s.value - 1 AS others, if(others > 0, 'others', 'alone') AS more,
     CASE WHEN what_ = 'unread' THEN 'use'
         WHEN what_ = 'overwritten' THEN 'go_on'
-        WHEN what_ IN ('misspelt', 'twin_read') THEN 'read_this'
+        WHEN what_ IN ('misspelt', 'twin_read', 'list_unread') THEN 'read_this'
         WHEN what_ <> 'computed' THEN 'write'
         WHEN (s.first ->> '$.method')::BOOL AND (s.first ->> '$.in_place')::BOOL THEN 'assign_or_in_place'
         ELSE 'assign' END AS remedy,

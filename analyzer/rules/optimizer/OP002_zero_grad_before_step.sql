@@ -187,7 +187,7 @@ WITH passes AS (
     FROM counted
     GROUP BY rank
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
-        AND bool_and(cleared = passes - 1 AND NOT some_kept AND 2 * inputs > passes)
+        AND bool_and(cleared = passes - 1 AND (NOT some_kept OR inputs >= passes) AND 2 * inputs > passes)
 )
 SELECT rank, step, optimizer_id, calls, 'one_pass_of_several' AS saw_, passes AS microbatches,
     NULL AS module, 'error' AS severity
