@@ -32,6 +32,7 @@ def causes(trace: Trace) -> list[tuple[str, str]]:
     return [(f.name, f.severity) for f in diagnose(trace).causes]
 
 
+@pytest.mark.suite
 def test_a_folder_that_turns_read_only_leaves_the_training_alone_and_still_tells_its_end(
     bench: Any, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_script_that_leaves_every_update_out_is_told_of_its_batches(bench):
     assert said.startswith("40 batches went through the model with gradients, and neither a backward nor a step")
 
 
+@pytest.mark.suite
 def test_a_training_that_begins_late_is_said_to_have_begun_and_its_verdict_does_not_mention_the_wait(bench):
     prepare = "import torch\nwhile not said() and time.monotonic() < deadline: pass\nsteps = 0"
     train = """
@@ -201,6 +202,7 @@ while not (began() and steps > 5) and time.monotonic() < deadline:
     assert why(bench.run) == []
 
 
+@pytest.mark.suite
 def test_workers_and_forks_of_a_recorded_training_are_not_called_unrecorded(bench):
     bench.write("""
         import os, time, torch

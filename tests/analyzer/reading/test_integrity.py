@@ -289,6 +289,7 @@ def test_what_was_written_without_checksums_is_read_as_it_is(killed):
     assert problems(killed) == ([], 36)
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [int(os.environ.get("FIRSTFAULT_FUZZ_SEED", "1"))])
 def test_no_cut_and_no_flip_is_a_traceback_a_hang_or_another_verdict_in_silence(recorded, tmp_path, seed):

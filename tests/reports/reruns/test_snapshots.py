@@ -114,6 +114,7 @@ def test_a_snapshot_of_another_script_is_not_put_in(reruns_are_forks, tmp_path):
         assert trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item() == 8
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_a_cause_is_confirmed_from_a_snapshot(reruns_are_forks, tmp_path):
     text = LOADER.replace("480", "960").replace("range(2)", "range(1)").replace("nn.BatchNorm1d(16), ", "")
