@@ -20,6 +20,7 @@ from ..autograd.graph import (
 )
 from ..autograd.loss_code import Made, nodes_of_loss_code
 from ..autograd.masked_means import masked_mean
+from ..autograd.soft_targets import softmax_beside_targets
 from ..session.session import Session
 from ..tensors.device import scalar_of
 from ..tensors.moments import LATE_DEVICES, measurable
@@ -51,6 +52,9 @@ class LossOperators:
 
         if loss.device.type in LATE_DEVICES or self._session.position.saved_tensor_hooks_used:
             return  # looking at a mask makes the host wait, or runs what the script does with saved tensors
+        beside = softmax_beside_targets(loss)
+        if beside is not None:
+            self._row("SoftTargets", f"dimension {beside[0]} of {beside[1]}", shape=beside[2])
         padded = masked_mean(loss)
         if padded is not None:
             self._row(

@@ -10,6 +10,7 @@ explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", 
 [say.what_]
 input_above_zero = "the input of {loss_op} is no logarithm of a probability: {value:.4g} is above 0"
 wrong_dimension = "the input of {loss_op} (shape {shape}) is a softmax over dimension {dimension}, not over the classes (dimension 1)"
+beside_targets = "the loss multiplies soft targets, which are probabilities over dimension {classes}, by a log_softmax over dimension {dimension} (shape {shape})"
 kl_div_of_probabilities = "kl_div is given probabilities right from a softmax where it wants their logarithms"
 target_no_probability = "the target of {loss_op} is no probability: {value:.4g} is outside [0, 1]"
 input_no_probability = "binary_cross_entropy is given no probabilities: the model ({class_name}) gives out numbers from {lowest:.4g} to {highest:.4g}"
@@ -17,6 +18,7 @@ input_no_probability = "binary_cross_entropy is given no probabilities: the mode
 log_softmax_first = "Apply log_softmax before nll_loss, or use cross_entropy on the logits."
 log_softmax_last = "Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1."
 log_softmax_over_classes = "Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits."
+log_softmax_beside = "Take log_softmax over dimension {classes}, as the targets have it."
 log_softmax_for_kl_div = "Give kl_div the result of log_softmax."
 targets_of_0_and_1 = "Map the targets to 0 and 1."
 logits_or_sigmoid = "Use binary_cross_entropy_with_logits, or put a sigmoid after the last layer."
@@ -32,7 +34,7 @@ source = "convention: of this project, rounding of half precision"
 tables = ["batches", "tensor_stats"]
 or_raised = ["bce-range"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities). Or it comes right from a softmax over another dimension than that of the classes. Or the target of a binary cross entropy is outside [0, 1]. Or torch refuses the input of one, and the model gives out numbers that are no probabilities."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities). Or it comes right from a softmax over another dimension than that of the classes. Or a cross entropy by hand takes log_softmax over another dimension than that over which its soft targets sum to 1. Or the target of a binary cross entropy is outside [0, 1]. Or torch refuses the input of one, and the model gives out numbers that are no probabilities."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself. Rounding above zero. Binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
@@ -73,6 +75,11 @@ SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, p.op AS loss_op
     split_part(p.saved, ' ', 2) AS dimension, 'wrong_dimension' AS what_,
     'log_softmax_over_classes' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
+-- detector: beside_soft_targets
+SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, p.op AS loss_op, p.shape,
+    split_part(p.saved, ' ', 2) AS dimension, split_part(p.saved, ' ', 4) AS classes,
+    'beside_targets' AS what_, 'log_softmax_beside' AS fix_, 'loss:input' AS tensor
+FROM operators p WHERE p.trigger = 'risk' AND p.op = 'SoftTargets' AND p.saved LIKE 'dimension %'
 -- detector: probabilities_for_kl_div
 SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value, 'kl_div_of_probabilities' AS what_,
     'log_softmax_for_kl_div' AS fix_, 'loss:input' AS tensor
