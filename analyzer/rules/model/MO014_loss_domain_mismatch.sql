@@ -77,7 +77,7 @@ SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, p.op AS loss_op
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
 -- detector: beside_soft_targets
 SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, p.op AS loss_op, p.shape,
-    split_part(p.saved, ' ', 2) AS dimension, split_part(p.saved, ' ', 4) AS classes,
+    split_part(p.saved, ' ', 2) AS dimension, split_part(p.saved, ' of ', 2) AS classes,
     'beside_targets' AS what_, 'log_softmax_beside' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'SoftTargets' AND p.saved LIKE 'dimension %'
 -- detector: probabilities_for_kl_div
