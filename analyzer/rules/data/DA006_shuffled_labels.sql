@@ -390,6 +390,8 @@ WITH tops AS (
         AND coalesce(ratio_now <= $large_update * ratio_median, true)
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < $part * (loss_median + loss)
+      -- and one that has touched the entropy just before is unsteady by itself
+      AND loss_recent_peak < $low * entropy
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
       AND NOT coalesce((SELECT arg_min(b.just_before,
           b.n) < loss_median + $climbed * (least(rows_.loss, entropy) - loss_median)
