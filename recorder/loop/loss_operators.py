@@ -20,6 +20,7 @@ from ..autograd.graph import (
 )
 from ..autograd.loss_code import Made, nodes_of_loss_code
 from ..autograd.masked_means import masked_mean
+from ..autograd.masks_as_indices import mask_as_index
 from ..autograd.soft_targets import softmax_beside_targets
 from ..session.session import Session
 from ..tensors.device import scalar_of
@@ -46,12 +47,16 @@ class LossOperators:
             return
         if kl_of_probabilities(loss):
             self._row("KlDiv", "probabilities")
-        found = broadcast_in_loss(nodes_of_loss_code(loss, calls(), self.holds_weights))
+        nodes = nodes_of_loss_code(loss, calls(), self.holds_weights)
+        found = broadcast_in_loss(nodes)
         if found is not None:
             self._row("Broadcast", f"{found.what} {found.given}", shape=found.result, numel=found.result[0] ** 2)
 
         if loss.device.type in LATE_DEVICES or self._session.position.saved_tensor_hooks_used:
             return  # looking at a mask makes the host wait, or runs what the script does with saved tensors
+        flags = mask_as_index(nodes)
+        if flags is not None:
+            self._row("Index", "flags", shape=[flags[0]], numel=flags[0], zero_count=flags[0] - flags[1])
         beside = softmax_beside_targets(loss)
         if beside is not None:
             self._row("SoftTargets", f"dimension {beside[0]} of {beside[1]}", shape=beside[2])
