@@ -47,6 +47,10 @@ ROWS_AT_ONCE = CAPACITY
 _MOST_RISKS = 8
 """Steps that are watched because an operator can lose numbers in them: one that often can, behind a mask, is ordinary."""
 
+_MOST_LOST = 128
+"""Steps from the first lost loss on in which such a loss ends a stretch: more than a pass over a rollout makes. A run that is
+lost so long stays lost, and is watched no more often than a sound one."""
+
 _MOST_LATE = 32
 """Rows whose losses may be on their way from a device; then the oldest goes without."""
 
@@ -129,6 +133,8 @@ class UnwatchedSteps(Part):
         self._risks_left = _MOST_RISKS
         self._closer = False
         """Whether the next step is to be looked at closely."""
+        self._lost_since: int | None = None
+        """Step of the first of the losses in a row that were read here and not finite."""
         backward.passes_by = self._read_loss
         forward.quiet.on_mode = self._mode_set
 
@@ -358,7 +364,7 @@ class UnwatchedSteps(Part):
                 return
             self._late.popleft()
             self._keep((step, now_ns, steps, loss))
-            if loss is not None and (not isfinite(loss) or self.backward.left_band(loss)):
+            if loss is not None and (self._just_lost(loss) or (isfinite(loss) and self.backward.left_band(loss))):
                 self._closer = self._look_closely()
 
     def _look_closely(self) -> bool:
@@ -387,14 +393,23 @@ class UnwatchedSteps(Part):
         if loss.device.type != "cpu":
             return True
         number = _read(loss)
-        if not isfinite(number) or (self._looks_at_risks and self._at_risk(loss)):
+        if self._just_lost(number) or (self._looks_at_risks and self._at_risk(loss)):
             self.end()
             self.forward.was_unwatched(self.backward.forward_ended_at(loss))
             return False
         self._loss = number
-        if self.backward.left_band(number):
+        if isfinite(number) and self.backward.left_band(number):
             self._closer = self._look_closely()
         return True
+
+    def _just_lost(self, number: float) -> bool:
+        """Whether a loss is not finite, and has not been so for long."""
+        if isfinite(number):
+            self._lost_since = None
+            return False
+        step = self.session.position.step
+        self._lost_since = step if self._lost_since is None else self._lost_since
+        return step - self._lost_since < _MOST_LOST
 
     def _at_risk(self, loss: Tensor) -> bool:
         """Whether an operator of the graph can lose numbers in this backward; one that always can is soon left alone."""

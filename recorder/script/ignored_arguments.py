@@ -54,6 +54,8 @@ def may_ignore(text: str) -> bool:
 def ignored_arguments(tree: ast.Module, source: str) -> Iterator[IgnoredArgument]:
     """The first call of each argument that is ignored."""
     makers = dict(_makers(tree)) if may_ignore(source) else {}
+    if not makers:
+        return
     lines = source.split("\n")
     told = set[tuple[str, str]]()
     ignored: dict[str, dict[str, str]] = {}

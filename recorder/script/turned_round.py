@@ -22,12 +22,18 @@ _FAR = 1e6
 _AT_ONCE = 0.2
 """Share of its old value that an average keeps: convention, published averages of weights keep 0.9 and more at each step."""
 
-_AVERAGES = re.compile(r"ema|target|targ\b|average|avg|teacher|shadow|momentum|moving|_k\b", re.IGNORECASE)
-_TRAINED = re.compile(r"online|student|local|source|current|model_param|_q\b", re.IGNORECASE)
+_AVERAGES = re.compile(r"(?:^|[_.\W])ema|target|targ\b|average|avg|teacher|shadow|momentum|moving|_k\b", re.IGNORECASE)
 
-_SAVES = re.compile(r"save|state_dict|deepcopy|clone|checkpoint|patience|wait|counter|epoch", re.IGNORECASE)
+_NO_WEIGHTS = re.compile(r"loss|acc|score|reward|return|time|speed|prob|logit|label", re.IGNORECASE)
+"""Of numbers that are averaged or weighted as anybody likes."""
+
+_SAVES = re.compile(r"save|state_dict|deepcopy|checkpoint|patience|wait|counter", re.IGNORECASE)
 """Words beside a best value: it decides which weights are kept, or when a training ends."""
 
+_ATTACK = re.compile(r"\badv|_adv\b|adversar|attack|perturb", re.IGNORECASE)
+
+_GROWTH = re.compile(r"anneal|step|inc|delta|rate|warm|speed", re.IGNORECASE)
+"""Words of what is added to a number until it is at its limit."""
 
 _Numbers = Callable[[], Mapping[str, float]]
 
@@ -70,14 +76,22 @@ def turned_round(tree: ast.Module, source: str) -> Iterator[TurnedRound]:
             match node:
                 case ast.Assign(targets=[target], value=ast.Call()) | ast.AnnAssign(target=target, value=ast.Call()):
                     found = _limit(node, dotted(target), begun, numbers, lines) or _best_of(node, dotted(target), lines)
+                case ast.Assign(targets=[target], value=ast.BinOp() as written):
+                    found = _average(written, _held(target), numbers, lines)
                 case ast.If():
                     found = _best(node, begun, partial(_rebound, owner or scope, scope, node), lines)
-                case ast.BinOp(op=ast.Add()):
-                    found = _average(node, numbers, lines)
+                case ast.Call(func=ast.Attribute(value=held, attr="copy_"), args=[ast.BinOp() as written]):
+                    found = _average(written, _held(held), numbers, lines)
                 case _:
                     pass
-            if found is not None:
+            if found is not None and not (found.reason == "worst" and _attacks(scope, lines)):
                 yield found._replace(function=function)
+
+
+def _attacks(scope: ast.AST, lines: list[str]) -> bool:
+    """Whether a function looks for the greatest loss on purpose, as of an adversarial example."""
+    first, last = getattr(scope, "lineno", 1), getattr(scope, "end_lineno", None) or len(lines)
+    return _ATTACK.search("\n".join(lines[first - 1 : last])) is not None
 
 
 def number_of(node: ast.expr | None) -> float | None:
@@ -200,7 +214,12 @@ def _limit(
     if not _moves(other, target, step):
         return None
     start, limit = begun().get(target), _value(one, numbers)
-    if start is None or limit is None or abs(limit) >= _FAR:
+    if (
+        start is None
+        or limit is None
+        or abs(limit) >= _FAR
+        or not _grows_bit_by_bit(other, target, start, limit, numbers)
+    ):
         return None
     if (start < limit) if bound == "max" else (start > limit):
         text = shown_in(node, lines)
@@ -208,6 +227,17 @@ def _limit(
         meant = text.replace(f"{bound}(", f"{right}(", 1)
         return TurnedRound(node.lineno, "", text, "limit", target, start, shown_in(one, lines), meant)
     return None
+
+
+def _grows_bit_by_bit(node: ast.expr, target: str, start: float, limit: float, numbers: _Numbers) -> bool:
+    """Whether the first step does not reach the limit by itself, or is called what a small step is."""
+    if not isinstance(node, ast.BinOp):
+        return False
+    step = node.right if dotted(node.left) == target else node.left
+    value = _value(step, numbers)
+    if value is None:
+        return _GROWTH.search(dotted(step)) is not None
+    return 0 < value < abs(limit - start)
 
 
 def _moves(node: ast.expr, target: str, step: type[ast.operator]) -> bool:
@@ -222,13 +252,14 @@ def _moves(node: ast.expr, target: str, step: type[ast.operator]) -> bool:
 def _rebound(holder: ast.AST, scope: ast.AST, condition: ast.If) -> set[str]:
     """Names that something else than a condition binds again, behind what they begin with."""
     nodes = list(ast.walk(holder if isinstance(holder, ast.ClassDef) else scope))
-    straight = {id(n) for s in (scope, holder) for n in _first_statements(s)}
-    own = {id(n) for n in ast.walk(condition)}
+    first = [
+        s for place in (scope, holder) for s in _first_statements(place) if isinstance(s, ast.Assign | ast.AnnAssign)
+    ]
+    left_out = {id(n) for statement in (*first, condition) for n in ast.walk(statement)}
     return {
-        dotted(target)
+        dotted(n)
         for n in nodes
-        if isinstance(n, ast.Assign) and id(n) not in straight and id(n) not in own
-        for target in n.targets
+        if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store) and id(n) not in left_out
     }
 
 
@@ -248,10 +279,12 @@ def _best(node: ast.If, begun: _Numbers, rebound: Callable[[], set[str]], lines:
     if compared is None:
         return None
     new, below, best = compared  # the condition holds where new lies below the best, or above it
-    if not any(_binds(n, best, new) for part in node.body for n in ast.walk(part)):
-        if not any(_binds(n, best, new) for part in node.orelse for n in ast.walk(part)):
-            return None
-        below = not below
+    holds, fails = (
+        any(_binds(n, best, new) for part in branch for n in ast.walk(part)) for branch in (node.body, node.orelse)
+    )
+    if holds == fails:
+        return None  # it is bound in neither branch, or whatever the condition says
+    below = below if holds else not below
     start = begun().get(best)
     text = shown_in(node.test, lines)
     if start is not None and abs(start) >= _FAR and below == (start < 0) and best not in rebound():
@@ -320,10 +353,10 @@ def _binds(node: ast.AST, best: str, new: str) -> bool:
             return False
 
 
-def _average(node: ast.BinOp, numbers: _Numbers, lines: list[str]) -> TurnedRound | None:
+def _average(node: ast.BinOp, into: str, numbers: _Numbers, lines: list[str]) -> TurnedRound | None:
     """``target.copy_(tau * target + (1 - tau) * online)`` with a small tau: nearly a copy of the last weights."""
     match node:
-        case ast.BinOp(left=ast.BinOp(op=ast.Mult()) as one, right=ast.BinOp(op=ast.Mult()) as other):
+        case ast.BinOp(left=ast.BinOp(op=ast.Mult()) as one, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as other):
             weighted = _weighted(one, other) or _weighted(other, one)
         case _:
             return None
@@ -331,19 +364,16 @@ def _average(node: ast.BinOp, numbers: _Numbers, lines: list[str]) -> TurnedRoun
     if weighted is None or share is None or not 0 < share < 1:
         return None
     _, by_itself, by_the_rest = weighted
-    if _is_average(by_itself) and not _AVERAGES.search(by_the_rest):
-        average, online, keeps = by_itself, by_the_rest, share
-    elif _is_average(by_the_rest) and not _AVERAGES.search(by_itself):
-        average, online, keeps = by_the_rest, by_itself, 1 - share
-    else:
+    average, online, keeps = into, by_the_rest, share
+    if by_the_rest == into:
+        online, keeps = by_itself, 1 - share
+    elif by_itself != into:
+        return None
+    if not _AVERAGES.search(average) or _AVERAGES.search(online) or _NO_WEIGHTS.search(f"{average} {online}"):
         return None
     if keeps > _AT_ONCE:
         return None
     return TurnedRound(node.lineno, "", shown_in(node, lines), "average", average, keeps, online, "")
-
-
-def _is_average(name: str) -> bool:
-    return bool(_AVERAGES.search(name)) and not _TRAINED.search(name)
 
 
 def _weighted(one: ast.BinOp, other: ast.BinOp) -> tuple[str, str, str] | None:

@@ -190,6 +190,7 @@ class Session:
 
     def look_away(self) -> None:
         """The next steps go unwatched."""
+        self.signals.looks_away.emit()
         self.position.unwatched = True
         self.position.leave_breadcrumb(Phase.DATA, -1)
 

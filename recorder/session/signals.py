@@ -105,6 +105,8 @@ class Signals:
         """A row of `steps` is about to be made: listeners add columns to ``step_row.facts``, and rows to tables."""
         self.step_ends: Signal[[]] = Signal(guard)
         """An iteration is over, all its rows of `steps` are made, and ``position.step`` is still its number."""
+        self.looks_away: Signal[[]] = Signal(guard)
+        """The steps that follow go unwatched: what is still in torch is to be taken out."""
         self.exception: Signal[[BaseException]] = Signal(guard)
         """An exception that nothing has caught ends the script."""
         self.recording_ends: Signal[[]] = Signal(guard)

@@ -34,30 +34,32 @@ class _Loss:
 
 
 def read_from(text: str) -> str:
-    """The part of a statement that says what is read with ``item()``: of ``usdr(x, compute_loss(y)[1]).item()`` it is ``usdr``.
-    The whole text, where it cannot be told."""
+    """A statement without what is only given to the function whose result it reads with ``item()``: of
+    ``sdr = usdr(x, compute_loss(y)[1]).item()`` it is ``sdr = usdr().item()``. The whole text, where that cannot be told."""
     try:
-        calls = [n for n in ast.walk(ast.parse(text.strip())) if isinstance(n, ast.Call)]
+        tree = ast.parse(text.strip())
     except SyntaxError:
         return text
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
     reads = [n.func.value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "item"]
-    return _said(reads[0]) if len(reads) == 1 else text
+    if len(reads) != 1:
+        return text
+    _leave_out_arguments(reads[0])
+    return ast.unparse(tree)
 
 
-def _said(value: ast.expr) -> str:
+def _leave_out_arguments(value: ast.expr) -> None:
     match value:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np" | "numpy"), attr=name), args=[first, *_]):
-            return f"{name} {_said(first)}"  # a mean, a square root
-        case ast.Call(func=ast.Attribute(value=held, attr=name)):
-            return f"{_said(held)} {name}"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np" | "numpy")), args=[first, *_]):
+            _leave_out_arguments(first)  # a mean, a square root
         case ast.Call(func=called):
-            return ast.unparse(called)
-        case ast.Subscript(value=held, slice=ast.Constant(value=str(key))):
-            return f"{_said(held)} {key}"
+            value.args, value.keywords = [], []
+            if isinstance(called, ast.Attribute):
+                _leave_out_arguments(called.value)
         case ast.Subscript(value=held):
-            return _said(held)
+            _leave_out_arguments(held)
         case _:
-            return ast.unparse(value)
+            pass
 
 
 class EvalLosses:

@@ -66,6 +66,7 @@ class LostOutsideGraph(Watch):
         signals.loss_measured.connect(self.name, self._lost)
         signals.step_ends.connect(self.name, self._begin)
         signals.step_begins.connect(self.name, self._end)
+        signals.looks_away.connect(self.name, self._end)
         signals.exception.connect(self.name, self._end)
         signals.recording_ends.connect(self.name, self._end)
 
@@ -79,7 +80,8 @@ class LostOutsideGraph(Watch):
         look = self._look
         if look is None or not look.wanted or self._in_a_row < _IN_A_ROW or self._iterations >= _MOST_ITERATIONS:
             return
-        if look.taken_ns() > _MOST_NS + _MOST_SHARE * (perf_counter_ns() - self._since):
+        look.most_ns = int(_MOST_NS + _MOST_SHARE * (perf_counter_ns() - self._since))
+        if look.taken_ns() > look.most_ns:
             return
         if (
             look not in _modes() and not _modes()
@@ -129,6 +131,8 @@ class _Look(overrides.TorchFunctionMode):
         self.wanted = True
         self._places: set[Place] = set()
         self._found: list[dict[str, object]] = []
+        self.most_ns = 0
+        """What looking may have taken by the end of this iteration, which may be long: it holds an evaluation, or a rollout."""
         self._spent = self._calls = 0
         self._process = os.getpid()
 
@@ -146,7 +150,7 @@ class _Look(overrides.TorchFunctionMode):
         del types
         result = func(*args, **(kwargs or {}))
         self._calls += 1
-        if self.wanted and isinstance(result, Tensor):
+        if self.wanted and isinstance(result, Tensor) and self.taken_ns() <= self.most_ns:
             began = perf_counter_ns()
             try:
                 self._look_at(func, args, kwargs or {}, result)

@@ -36,6 +36,8 @@ def _found(text: str) -> list[tuple[str, str]]:
         ("beta = 0.0", "beta = max(1.0, other + 0.01)", None),
         ("beta = 2.0", "beta = max(1.0, beta + noise)", None),
         ("best = -float('inf')", "best = max(1.0, best)", None),
+        ("level = -1", "level = max(0, level + 1)", None),
+        ("alpha = 0.0", "alpha = max(0.1, alpha + gradient)", None),
     ],
 )
 def test_a_limit_from_the_wrong_side_is_found(first: str, loop: str, found: str | None) -> None:
@@ -112,6 +114,46 @@ def train(model, loader):
             best = acc
 """
     assert _found(text) == []
+
+
+def test_a_value_that_follows_either_way_is_no_best() -> None:
+    text = """
+def train(model, loader):
+    previous = float("inf")
+    for epoch in range(9):
+        loss = val(model)
+        if loss > previous:
+            worse += 1
+            previous = loss
+        else:
+            previous = loss
+"""
+    assert _found(text) == []
+
+
+def test_the_greatest_loss_of_an_attack_is_meant() -> None:
+    text = """
+def attack(model, x, y):
+    best_loss = 0.0
+    for restart in range(5):
+        loss = criterion(model(x + perturb(x)), y)
+        if loss > best_loss:
+            best_loss = loss
+            torch.save(x, "best.pt")
+"""
+    assert _found(text) == []
+    assert _found(text.replace("attack", "train").replace("perturb", "shift")) == [("worst", "loss > best_loss")]
+
+
+def test_weights_of_losses_are_no_average_of_weights() -> None:
+    text = """
+def step(alpha=0.1):
+    loss = alpha * target_loss + (1 - alpha) * hard
+    total = alpha * target + (1 - alpha) * semantic
+    moving_loss = alpha * moving_loss + (1 - alpha) * last
+    target = alpha * target + (1 - alpha) * online
+"""
+    assert _found(text) == [("average", "alpha * target + (1 - alpha) * online")]
 
 
 def test_patience_that_counts_where_it_gets_better_is_found() -> None:

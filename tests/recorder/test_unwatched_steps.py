@@ -431,6 +431,31 @@ def test_an_operator_that_will_lose_the_gradient_is_looked_at_in_its_own_step(tm
 
 
 @pytest.mark.parametrize("seldom", [1], indirect=True)
+def test_a_run_that_stays_lost_goes_unwatched_again_until_it_is_sound(tmp_path, seldom, monkeypatch):
+    monkeypatch.setattr("firstfault.recorder.loop.unwatched_steps._MOST_LOST", 20)
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        train(model, optimizer, 30)
+        with torch.no_grad():
+            kept = model[0].weight.clone()
+            model[0].weight.view(-1)[0] = math.nan
+        train(model, optimizer, 100)
+        lost = rows(tmp_path / "run", "SELECT step FROM steps WHERE step >= 30 AND NOT isfinite(loss)")
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.nan_to_num_()
+            model[0].weight.copy_(kept)
+        train(model, optimizer, 40)
+        with torch.no_grad():
+            model[0].weight.view(-1)[0] = math.nan
+        train(model, optimizer, 10)
+    assert lost[0] == (30,)
+    assert sum(step < 52 for (step,) in lost) >= 10
+    assert sum(step >= 60 for (step,) in lost) <= 3 * 100 // EVERY  # a watched one has the next two looked at as well
+    assert (170,) in rows(tmp_path / "run", "SELECT step FROM steps WHERE NOT isfinite(loss)")
+
+
+@pytest.mark.parametrize("seldom", [1], indirect=True)
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_nan_that_a_loss_leaves_out_is_looked_at_in_its_own_step(tmp_path, seldom, monkeypatch, ignored):
     """The padded row of a fully masked sample is ignored: the loss stays finite, and every gradient is lost."""

@@ -22,7 +22,7 @@ tables = ["events"]
 [doc]
 what = "A statement of what trains is the wrong way round. A limit of what grows from below it is taken with max, or of what falls from above it with min. A best value begins at an infinity that no number beats in its comparison. A measure such as accuracy is the best where it is least, or an error such as a loss where it is greatest. Or an average of weights keeps a fifth or less of its old value."
 why = "max(1.0, beta + step) is 1.0 at once. Weights that are kept as the best are those of the worst pass, or none are kept at all. A target network that is nearly a copy does not steady anything."
-not_this = "Names that are both a measure and an error, such as loss_acc, or neither, such as score. Best values that something else sets anew. Averages whose weight is no number in the source. Names that tell of no average."
+not_this = "Names that are both a measure and an error, such as loss_acc, or neither, such as score. Best values that something else sets anew. The greatest loss that an attack looks for. Averages whose weight is no number in the source, and those of losses or scores. Names that tell of no average."
 source = "Arithmetic of max, min and infinity. wengong-jin/icml18-jtnn #15, alibaba/FederatedScope #374. Published averages keep 0.9 and more (Polyak averaging, Tarvainen and Valpola 2017)."
 */
 SELECT rank, step, NULL AS value, detail ->> '$.place' AS place, detail ->> '$.text' AS text,
